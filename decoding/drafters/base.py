@@ -1,0 +1,102 @@
+"""What a drafter is. Two kinds, told apart by type: one-pass and stepwise.
+
+A drafter lives through one run like this, always in this order:
+
+    begin(capacity)                    a new run: forget the last one, make room for `capacity` positions
+    observe(prompt)                    the committed prompt
+    then, each round:
+        marginals(root, k)             one-pass, at most once; or
+        start(root), expand(...) ...   stepwise, one call per depth
+        observe(committed)             what the target has just committed
+    end()                              free what the run held
+
+The root is the last token of the text: known to all, not yet in the target's cache or in `observe`.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from decoding.types import Floats, Ints, Marginals, Source
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What the target has just committed, and what it said on the way."""
+
+    tokens: Ints
+    """`[committed]` token ids appended to the context: the prompt, later root + accepted path."""
+    features: Tensor | None
+    """`[committed, taps * hidden]` the tapped hidden states of these tokens, on the device; None without taps."""
+    seen_token: Ints
+    """`[seen]` every token the target has looked at, rejected nodes too."""
+    seen_next: Ints
+    """`[seen, k]` the target's most likely next tokens after each of them; no rows where none were asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Proposed children of each frontier node, best first."""
+
+    token: Ints
+    """`[frontier, k]` token ids; -1 where there is no further candidate."""
+    logprob: Floats
+    """`[frontier, k]` log-probabilities (nats) under the drafter; NaN where the source gives none."""
+
+
+class Drafter(ABC):
+    """Base of both kinds. Subclasses say here what they need of the target."""
+
+    name: str
+    vocab_size: int
+    taps: tuple[int, ...] = ()
+    """Indices into the target's `hidden_states` (0 is the embedding) that `Observation.features` must hold."""
+    wants_prompt_next: int = 0
+    """How many most likely next tokens after every prompt position it wants to observe; 0 for none."""
+    source: ClassVar[Source] = Source.DRAFT
+    gives_logprobs: ClassVar[bool] = True
+
+    @abstractmethod
+    def begin(self, capacity: int) -> None:
+        """A new run of at most `capacity` committed and drafted positions."""
+
+    @abstractmethod
+    def observe(self, observation: Observation) -> None:
+        """Takes in what the target committed; drops drafted state that was not accepted."""
+
+    def end(self) -> None:
+        """Frees what the run held on the device."""
+
+
+class OnePassDrafter(Drafter):
+    """Gives the distributions of the next `positions` tokens in one forward pass."""
+
+    positions: int
+
+    @abstractmethod
+    def marginals(self, root: int, k: int) -> Marginals:
+        """The top `min(k, vocab)` of each position after the root; one forward pass, one copy to the host."""
+
+
+class StepwiseDrafter(Drafter):
+    """Expands a frontier of nodes, one depth at a time.
+
+    Nodes are numbered in the order in which they are given: the root of `start` is 0, then those of each `expand`.
+    """
+
+    @abstractmethod
+    def start(self, root: int, k: int) -> Candidates:
+        """Begins a round; the `k` best children of the root, as `[1, k]`."""
+
+    @abstractmethod
+    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
+        """Adds the nodes `tokens` below the given earlier nodes `parents` (both `[frontier]`) and returns the
+        `k` best children of each, as `[frontier, k]`. One forward pass for the whole frontier."""
+
+
+def no_next(seen: int = 0) -> Ints:
+    """The `seen_next` of an observation in which nobody asked for next tokens."""
+    return np.zeros((seen, 0), np.int32)

@@ -1,0 +1,49 @@
+"""What a strategy is: it asks the drafter and returns a tree, within a depth limit and its own budget."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from decoding.drafters.base import Drafter
+from decoding.settings import Settings
+from decoding.types import Marginals, Tree, Verdict
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+DrafterKind = Literal["none", "one-pass", "stepwise"]
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """A tree and how it came about."""
+
+    tree: Tree
+    marginals: Marginals | None = None
+    decision: dict[str, Any] = field(default_factory=dict)
+    """What was decided and why; JSON values only."""
+
+
+class Strategy(ABC, Generic[SettingsT]):
+    """One way to grow a draft tree. Subclasses are a settings class and `grow`."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    """Paper, section, equation or algorithm."""
+    needs: ClassVar[DrafterKind]
+    needs_logprobs: ClassVar[bool] = False
+    settings_class: ClassVar[type[Settings]]
+
+    def __init__(self, settings: SettingsT) -> None:
+        self.settings = settings
+
+    @property
+    @abstractmethod
+    def max_nodes(self) -> int:
+        """The most drafted nodes a tree of these settings can have (the root not counted)."""
+
+    @abstractmethod
+    def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
+        """A tree below the token `root`, no deeper than `max_depth` (which may be 0: the root alone)."""
+
+    def observe(self, tree: Tree, verdict: Verdict) -> None:
+        """Called after each round, for strategies that adapt to what was accepted."""

@@ -1,0 +1,105 @@
+"""Pure tree arithmetic on numpy. Every function takes parent arrays as `types.Tree` holds them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoding.types import Floats, Ints, Source, Tree
+
+
+def depths(parent: Ints) -> Ints:
+    """Depth of every node `[nodes]`; 0 at the root.
+
+    Pointer jumping: log2(depth) passes over the array instead of a loop over nodes.
+    For parents [-1, 0, 1, 1]: [0, 1, 2, 2].
+    """
+    jump = np.maximum(parent, 0)
+    depth = (parent >= 0).astype(np.int32)
+    while jump.any():
+        depth = depth + depth[jump]
+        jump = jump[jump]
+    return depth
+
+
+def cumulative_logprob(tree: Tree) -> Floats:
+    """Log-probability of the path from the root to every node `[nodes]`; NaN below an edge that has none."""
+    total = tree.logprob.astype(np.float64)
+    jump = np.maximum(tree.parent, 0)
+    while jump.any():
+        total = total + total[jump]  # the root's own is 0
+        jump = jump[jump]
+    return total.astype(np.float32)
+
+
+def ancestors(parent: Ints) -> NDArray[np.bool_]:
+    """Ancestor-or-self matrix `[nodes, nodes]`: entry (i, j) says that j lies on the path from the root to i."""
+    count = len(parent)
+    depth = depths(parent)
+    matrix = np.zeros((count, count), dtype=np.bool_)
+    index = np.arange(count)
+    matrix[0, 0] = True
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        nodes = index[depth == level]
+        matrix[nodes] = matrix[parent[nodes]]
+        matrix[nodes, nodes] = True
+    return matrix
+
+
+def path_to(parent: Ints, node: int) -> list[int]:
+    """Node indices from the root to `node`, both included."""
+    path = []
+    while node >= 0:
+        path.append(int(node))
+        node = int(parent[node])
+    return path[::-1]
+
+
+def children(parent: Ints) -> list[list[int]]:
+    """Children of every node, in index order."""
+    lists: list[list[int]] = [[] for _ in parent]
+    for node, above in enumerate(parent[1:].tolist(), start=1):
+        lists[above].append(node)
+    return lists
+
+
+def child_with_token(tree: Tree, node: int, token: int) -> int | None:
+    """The child of `node` that holds `token`, or None."""
+    found = np.flatnonzero((tree.parent == node) & (tree.token == token))
+    return int(found[0]) if len(found) else None
+
+
+class TreeBuilder:
+    """Grows a Tree node by node, merging a repeated child into the one that is there.
+
+    >>> builder = TreeBuilder(root_token=7)
+    >>> builder.add(parent=0, token=3, logprob=-0.5)
+    1
+    """
+
+    def __init__(self, root_token: int) -> None:
+        self.token = [int(root_token)]
+        self.parent = [-1]
+        self.logprob = [0.0]
+        self.source = [int(Source.ROOT)]
+        self._index: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+    def add(self, parent: int, token: int, logprob: float = float("nan"), source: Source = Source.DRAFT) -> int:
+        """Index of the child of `parent` that holds `token`, added if it is new."""
+        key = (parent, int(token))
+        if key not in self._index:
+            self._index[key] = len(self.token)
+            self.token.append(int(token))
+            self.parent.append(parent)
+            self.logprob.append(float(logprob))
+            self.source.append(int(source))
+        return self._index[key]
+
+    def build(self) -> Tree:
+        return Tree(
+            np.array(self.token, np.int32),
+            np.array(self.parent, np.int32),
+            np.array(self.logprob, np.float32),
+            np.array(self.source, np.uint8),
+        )
