@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,10 +47,15 @@ class Template:
         if (np.diff(depth) < 0).any():
             raise ValueError("the nodes of a template must be ordered by depth")
         edges = np.searchsorted(depth, np.arange(1, depth[-1] + 2)).tolist()
-        object.__setattr__(self, "levels", tuple(slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)))
+        object.__setattr__(self, "levels", tuple(slice(*ends) for ends in pairwise(edges)))
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    def cut(self, max_depth: int) -> "Template":
+        """The template down to `max_depth`, at least 0."""
+        count = self.levels[max_depth].start if max_depth < len(self.levels) else len(self)
+        return Template(self.parent[:count], self.rank[:count])
 
     def tree(self, token: Ints, logprob: Floats, source: Source) -> Tree:
         """The template filled with tokens and edge log-probabilities, both `[nodes]`, the root's included.

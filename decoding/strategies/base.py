@@ -29,7 +29,8 @@ class Strategy(ABC, Generic[SettingsT]):
     title: ClassVar[str]
     paper: ClassVar[str]
     """Paper, section, equation or algorithm."""
-    needs: ClassVar[DrafterKind]
+    needs: ClassVar[tuple[DrafterKind, ...]]
+    """The kinds of drafter it works with, any one of them."""
     needs_logprobs: ClassVar[bool] = False
     settings_class: ClassVar[type[Settings]]
 
