@@ -1,6 +1,6 @@
 """Any Hugging Face causal LM as a target: prefill, score a whole tree in one forward pass, commit a path."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +21,14 @@ PREFILL_CHUNK = 512
 
 
 @contextmanager
-def memory_guard(doing: str) -> Any:
+def memory_guard(doing: str) -> Iterator[None]:
     """Turns a failed allocation into an OutOfMemory that says what was being done."""
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not isinstance(error, torch.OutOfMemoryError):
-            if "not enough memory" not in str(error):
-                raise
+    except (MemoryError, RuntimeError) as error:
+        full = isinstance(error, MemoryError | torch.OutOfMemoryError) or "not enough memory" in str(error)
+        if not full:
+            raise
         raise OutOfMemory(
             f"There is not enough memory for {doing}.",
             "Use a shorter prompt, fewer new tokens, a smaller budget or a smaller model.",

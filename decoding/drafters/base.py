@@ -15,7 +15,6 @@ The root is the last token of the text: known to all, not yet in the target's ca
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -57,8 +56,9 @@ class Drafter(ABC):
     """Indices into the target's `hidden_states` (0 is the embedding) that `Observation.features` must hold."""
     wants_prompt_next: int = 0
     """How many most likely next tokens after every prompt position it wants to observe; 0 for none."""
-    source: ClassVar[Source] = Source.DRAFT
-    gives_logprobs: ClassVar[bool] = True
+    source: Source = Source.DRAFT
+    """What its nodes are marked with."""
+    gives_logprobs: bool = True
 
     @abstractmethod
     def begin(self, capacity: int) -> None:

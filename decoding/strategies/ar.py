@@ -19,7 +19,7 @@ class AR(Strategy[ARSettings]):
     name = "ar"
     title = "Autoregressive"
     paper = "No draft: the baseline"
-    needs = ("none",)
+    needs = frozenset()
     settings_class = ARSettings
     max_nodes = 0
 

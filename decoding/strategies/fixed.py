@@ -36,7 +36,7 @@ class Fixed(Strategy[FixedSettings]):
     name = "fixed"
     title = "Fixed tree"
     paper = "DynaTree, section 4.1 (fixed-tree baseline), after SpecInfer"
-    needs = ("stepwise",)
+    needs = frozenset({"stepwise"})
     settings_class = FixedSettings
 
     @property

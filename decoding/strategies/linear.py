@@ -26,7 +26,7 @@ class Linear(Strategy[LinearSettings]):
     name = "linear"
     title = "Linear chain"
     paper = "Leviathan et al. 2023, Algorithm 1 (greedy drafts)"
-    needs = ("stepwise", "one-pass")
+    needs = frozenset({"stepwise", "one-pass"})
     settings_class = LinearSettings
 
     @property

@@ -27,7 +27,7 @@ class Recycle(Strategy[RecycleSettings]):
     name = "recycle"
     title = "Token Recycling"
     paper = "Token Recycling (Luo et al. 2025), section 3"
-    needs = ("stepwise",)
+    needs = frozenset({"stepwise"})
     settings_class = RecycleSettings
 
     @property
