@@ -91,6 +91,19 @@ class PreallocatedCache(RunCache):
             )
         return slab[layer]
 
+    def reserve(self, capacity: int) -> None:
+        """Makes room for `capacity` positions, what is there kept: a drafter may evaluate more than the tree keeps."""
+        if capacity <= self.capacity:
+            return
+        grown = []
+        for slab in self._slabs:
+            layers, heads, _, head_dim = slab.shape
+            grown.append(slab.new_empty((layers, heads, capacity, head_dim)))
+            grown[-1][:, :, : self.capacity] = slab
+        self._slabs, self.capacity = grown, capacity
+        for layer in self.past.layers:
+            layer.is_initialized = False  # its views are of the old slabs
+
     def rewind(self, length: int) -> None:
         """Takes back an `advance`: entries from `length` on are those of the round in flight again."""
         self.length = length

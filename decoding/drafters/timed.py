@@ -2,7 +2,8 @@
 
 from decoding.drafters.base import Candidates, Drafter, Observation, OnePassDrafter, StepwiseDrafter
 from decoding.stage_clock import StageClock
-from decoding.types import Ints, Marginals
+from decoding.template import Template
+from decoding.types import Ints, Marginals, Tree
 
 
 def timed(drafter: Drafter, clock: StageClock) -> Drafter:
@@ -54,3 +55,7 @@ class _TimedStepwise(_Timed, StepwiseDrafter):
     def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
         with self.clock.stage("draft"):
             return self.inner.expand(tokens, parents, k)
+
+    def fill(self, root: int, template: Template) -> Tree:
+        with self.clock.stage("draft"):
+            return self.inner.fill(root, template)
