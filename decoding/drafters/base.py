@@ -15,12 +15,12 @@ The root is the last token of the text: known to all, not yet in the target's ca
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
 
-from decoding.types import Floats, Ints, Marginals, Source
+from decoding.template import Template
+from decoding.types import Floats, Ints, Marginals, Source, Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,9 @@ class Drafter(ABC):
     """Indices into the target's `hidden_states` (0 is the embedding) that `Observation.features` must hold."""
     wants_prompt_next: int = 0
     """How many most likely next tokens after every prompt position it wants to observe; 0 for none."""
-    source: ClassVar[Source] = Source.DRAFT
-    gives_logprobs: ClassVar[bool] = True
+    source: Source = Source.DRAFT
+    """What its nodes are marked with."""
+    gives_logprobs: bool = True
 
     @abstractmethod
     def begin(self, capacity: int) -> None:
@@ -95,6 +96,35 @@ class StepwiseDrafter(Drafter):
     def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
         """Adds the nodes `tokens` below the given earlier nodes `parents` (both `[frontier]`) and returns the
         `k` best children of each, as `[frontier, k]`. One forward pass for the whole frontier."""
+
+    def fill(self, root: int, template: Template) -> Tree:
+        """A whole round at once: `start` and `expand` along a static template, as far as there are candidates.
+
+        A drafter that can fill a template without asking the host at every depth overrides this.
+        """
+        token = np.full(len(template), -1, np.int32)
+        logprob = np.full(len(template), np.nan, np.float32)
+        token[0] = root
+        parent, rank, choices = template.parent.tolist(), template.rank.tolist(), int(template.rank.max()) + 1
+        inner = set(parent)
+        frontier = [0]
+        number = {0: 0}  # template node -> the drafter's own numbering, in which only expanded nodes count
+        for depth, level in enumerate(template.levels):
+            if depth == 0:
+                candidates = self.start(root, choices)
+            else:
+                above = np.array([number[parent[node]] for node in frontier], np.int32)
+                candidates = self.expand(token[frontier], above, choices)
+                number |= {node: len(number) + i for i, node in enumerate(frontier)}
+            row = {node: i for i, node in enumerate(frontier)}
+            nodes = [node for node in range(level.start, level.stop) if parent[node] in row]
+            for node in nodes:
+                place = row[parent[node]], rank[node]
+                token[node], logprob[node] = candidates.token[place], candidates.logprob[place]
+            frontier = [node for node in nodes if node in inner and token[node] >= 0]
+            if not frontier:
+                break
+        return template.tree(token, logprob, self.source)
 
 
 def no_next(seen: int = 0) -> Ints:

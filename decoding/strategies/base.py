@@ -9,7 +9,7 @@ from decoding.settings import Settings
 from decoding.types import Marginals, Tree, Verdict
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
-DrafterKind = Literal["none", "one-pass", "stepwise"]
+DrafterKind = Literal["one-pass", "stepwise"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,8 @@ class Strategy(ABC, Generic[SettingsT]):
     title: ClassVar[str]
     paper: ClassVar[str]
     """Paper, section, equation or algorithm."""
-    needs: ClassVar[DrafterKind]
+    needs: ClassVar[frozenset[DrafterKind]]
+    """Kinds of drafter that it can work with; empty where it uses none."""
     needs_logprobs: ClassVar[bool] = False
     settings_class: ClassVar[type[Settings]]
 

@@ -1,0 +1,124 @@
+"""The token-transition matrix of Token Recycling (section 3) and Graft (section 3.2, Appendix A).
+
+Row x of the matrix M holds the target's most likely tokens after x, as it saw them last:
+M[x] <- argtopk p(next | ... x) for every verified node, rejected ones too (Graft, Equation 14), and for every
+position of the prompt. A draft follows it from token to token: x_child = M[x_parent, rank] (Equation 15).
+The matrix lies on the device and is kept from run to run.
+"""
+
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
+from decoding.errors import BadRequest, Incompatible
+from decoding.template import CHOICES, Template
+from decoding.types import Ints, Source, Tree
+
+Steps = list[tuple[slice, Tensor, Tensor]]
+
+
+class TransitionMatrix(StepwiseDrafter):
+    """Looks up successors: one gather and one copy to the host for a frontier, or for a whole template."""
+
+    name = "transition-matrix"
+    source = Source.RETRIEVAL
+    gives_logprobs = False
+    wants_prompt_next = CHOICES
+
+    def __init__(self, vocab_size: int, device: torch.device | str = "cpu") -> None:
+        self.vocab_size = vocab_size
+        # One row more than there are tokens, never written: a missing token is -1, and row -1 says that nothing
+        # follows it. So whole templates are filled without a look at what is missing.
+        self._successors = torch.full((vocab_size + 1, CHOICES), -1, dtype=torch.int32, device=device)
+        self._steps: WeakKeyDictionary[Template, Steps] = WeakKeyDictionary()
+
+    @property
+    def matrix(self) -> Tensor:
+        """`[vocab, 8]` int32 on the device, best successor first; -1 where none was seen."""
+        return self._successors[:-1]
+
+    def begin(self, capacity: int) -> None:
+        """A new run; what was learnt in earlier ones is kept (see `clear`)."""
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._successors.fill_(-1)
+
+    def observe(self, observation: Observation) -> None:
+        """Overwrites the row of every token the target looked at; of a token's several rows the last one wins."""
+        seen, following = observation.seen_token, observation.seen_next[:, :CHOICES]
+        if not following.size:
+            return
+        # Made unique on the host: the order of a scatter with repeated rows is undefined on CUDA.
+        tokens, from_end = np.unique(seen[::-1], return_index=True)
+        packed = np.full((len(tokens), CHOICES + 1), -1, np.int32)
+        packed[:, 0] = tokens
+        packed[:, 1 : following.shape[1] + 1] = following[::-1][from_end]
+        rows = torch.from_numpy(packed).to(self._successors.device)
+        self._successors[rows[:, 0].long()] = rows[:, 1:]
+
+    def start(self, root: int, k: int) -> Candidates:
+        return self._look_up(np.array([root]), k)
+
+    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:  # noqa: ARG002  (a token's row is all it has)
+        return self._look_up(tokens, k)
+
+    def _look_up(self, tokens: Ints, k: int) -> Candidates:
+        index = torch.from_numpy(tokens.astype(np.int64)).to(self._successors.device)
+        token = np.full((len(tokens), k), -1, np.int32)
+        token[:, :CHOICES] = self._successors[index, :k].cpu().numpy()
+        return Candidates(token, np.full(token.shape, np.nan, np.float32))
+
+    def fill(self, root: int, template: Template) -> Tree:
+        """A gather for each depth on the device, then one copy to the host for the whole template."""
+        token = torch.empty(len(template), dtype=torch.int32, device=self._successors.device)
+        token[0] = root
+        for level, parent, rank in self._steps_of(template):
+            token[level] = self._successors[token[parent].long(), rank]
+        return template.tree(token.cpu().numpy(), np.full(len(template), np.nan, np.float32), self.source)
+
+    def _steps_of(self, template: Template) -> Steps:
+        if template not in self._steps:
+            if int(template.rank.max()) >= CHOICES:
+                raise ValueError(f"the template asks for rank {template.rank.max()}, the matrix keeps {CHOICES}")
+            device = self._successors.device
+            arrays = [torch.from_numpy(a.astype(np.int64)).to(device) for a in (template.parent, template.rank)]
+            self._steps[template] = [(level, arrays[0][level], arrays[1][level]) for level in template.levels]
+        return self._steps[template]
+
+    def save(self, path: Path | str) -> None:
+        """Writes the matrix as safetensors, one tensor `successors` `[vocab, 8]` int32."""
+        save_file({"successors": self.matrix.cpu().contiguous()}, str(path))
+
+    def load(self, path: Path | str) -> None:
+        """Replaces the matrix by a saved one.
+
+        Raises BadRequest where the file is none, Incompatible where it was made for another vocabulary.
+        """
+        try:
+            stored = load_file(str(path))["successors"]
+        except (OSError, SafetensorError, KeyError) as error:
+            raise BadRequest(
+                f"{path} is not a transition matrix ({error}).", "Give a file made by TransitionMatrix.save."
+            ) from None
+        if stored.dtype != torch.int32 or stored.ndim != 2 or stored.shape[1] != CHOICES:
+            raise BadRequest(
+                f"{path} holds {stored.dtype} {list(stored.shape)}.",
+                f"A transition matrix is int32 [vocab, {CHOICES}].",
+            )
+        if len(stored) != self.vocab_size:
+            raise Incompatible(
+                f"{path} was made for {len(stored)} tokens, but the vocabulary has {self.vocab_size}.",
+                "Choose a matrix made with this target.",
+            )
+        ordered = stored.sort(dim=1).values
+        repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        if bool(((stored < -1) | (stored >= self.vocab_size)).any()) or bool(repeated.any()):
+            raise BadRequest(f"{path} holds token ids that cannot be.", "Make it again with TransitionMatrix.save.")
+        self.matrix.copy_(stored)

@@ -1,0 +1,63 @@
+"""What fits what: target, drafter, strategy and verifier, judged before anything loads."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from decoding.errors import Incompatible
+from decoding.settings import Settings
+from decoding.strategies.base import Strategy
+
+
+@dataclass(frozen=True)
+class DrafterInfo:
+    """What can be said of a drafter without loading it."""
+
+    id: str
+    title: str
+    kind: Literal["one-pass", "stepwise"]
+    gives_logprobs: bool
+    help: str
+    vocab_size: int | None = None
+    """None where it takes on the target's."""
+    hidden_size: int | None = None
+    """The target's hidden size that it was trained on; None where it does not matter."""
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """What can be said of a target without loading it; None where its config has not been read."""
+
+    id: str
+    title: str
+    vocab_size: int | None
+    hidden_size: int | None
+
+
+def misfit(target: TargetInfo, drafter: DrafterInfo | None, strategy: type[Strategy[Settings]]) -> str | None:
+    """Why these do not fit together, in one sentence that names the culprit; None where they do."""
+    if not strategy.needs:
+        return None if drafter is None else f"{strategy.title} uses no drafter: choose none."
+    wanted = " or ".join(sorted(strategy.needs))
+    if drafter is None:
+        return f"{strategy.title} needs a {wanted} drafter."
+    if drafter.kind not in strategy.needs:
+        return f"{strategy.title} needs a {wanted} drafter; {drafter.title} is a {drafter.kind} drafter."
+    if strategy.needs_logprobs and not drafter.gives_logprobs:
+        return f"{strategy.title} needs log-probabilities; {drafter.title} gives none."
+    if None not in (drafter.vocab_size, target.vocab_size) and drafter.vocab_size != target.vocab_size:
+        return (
+            f"{drafter.title} has a vocabulary of {drafter.vocab_size:,} tokens, {target.title} one of "
+            f"{target.vocab_size:,}: they must be the same."
+        )
+    if None not in (drafter.hidden_size, target.hidden_size) and drafter.hidden_size != target.hidden_size:
+        return (
+            f"{drafter.title} reads hidden states of size {drafter.hidden_size}, {target.title} gives "
+            f"{target.hidden_size}: it was trained for another target."
+        )
+    return None
+
+
+def require_fit(target: TargetInfo, drafter: DrafterInfo | None, strategy: type[Strategy[Settings]]) -> None:
+    """Raises Incompatible where `misfit` finds a reason."""
+    if reason := misfit(target, drafter, strategy):
+        raise Incompatible(reason, "See what fits with: python -m decoding list")

@@ -1,0 +1,162 @@
+"""From plain settings to a stream of plain JSON objects: the one way into the device.
+
+The command line, the page and the API all come through here. Arguments and results are plain values, so that the same
+generator runs on a laptop, on a GPU box and inside a forked worker.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from decoding.detokenizer import token_piece
+from decoding.loop import Request, decode, never
+from decoding.metrics import first_divergence
+from decoding.models import DEFAULT_TARGET
+from decoding.model_store import ModelStore
+from decoding.prompts import encode_prompt
+from decoding.sampling import Sampling
+from decoding.settings import Settings
+from decoding.strategies import STRATEGIES, make_strategy
+from decoding.strategies.base import Strategy
+from decoding.target import Target
+from decoding.trace import TraceEncoder
+from decoding.types import Round, RunHeader, Summary
+from decoding.verifiers import make_verifier
+
+Line = dict[str, Any]
+WARM_UP = "Count from one to ten."
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """A run as plain values."""
+
+    prompt: str
+    target: str = DEFAULT_TARGET
+    drafter: str | None = None
+    """None takes the strategy's usual one for this target."""
+    strategy: str = "recycle"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    verifier: str | None = None
+    """None takes `greedy` at temperature 0 and `sample-match` above."""
+    raw: bool = False
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+    dtype: str = "auto"
+    device: str = "auto"
+    cache: str = "preallocated"
+
+
+def _silent(_: str) -> None:
+    return
+
+
+def run(
+    settings: RunSettings,
+    models: ModelStore,
+    should_stop: Callable[[], bool] = never,
+    report: Callable[[str], None] = _silent,
+) -> Iterator[Line]:
+    """Yields the run's header, rounds and summary as JSON objects (see `decoding.trace`).
+
+    Everything that can be refused is refused before a model loads. `report` gets sentences on what is being done.
+    """
+    prepared = _Prepared(settings, models, report)
+    encoder = TraceEncoder(prepared.piece)
+    for event in prepared.decode(should_stop):
+        yield encoder.encode(event)
+
+
+def compare(
+    settings: RunSettings,
+    models: ModelStore,
+    should_stop: Callable[[], bool] = never,
+    report: Callable[[str], None] = _silent,
+) -> Iterator[Line]:
+    """Like `run`, then a line `comparison`: plain decoding of the same request in the same process.
+
+    Both are warmed up first on another prompt. `speedup` is the ratio of tokens per second (first token excluded).
+    `lossless` is None above temperature 0, where two runs draw different tokens.
+    """
+    prepared = _Prepared(settings, models, report)
+    report("warming up")
+    prepared.warm_up()
+    encoder = TraceEncoder(prepared.piece)
+    ours: Summary | None = None
+    for event in prepared.decode(should_stop):
+        ours = event if isinstance(event, Summary) else ours
+        yield encoder.encode(event)
+    if ours is None or ours.finish == "interrupted":
+        return
+    report("plain decoding, for comparison")
+    rounds: list[Round] = []
+    plain: Summary | None = None
+    for event in prepared.decode(should_stop, plain=True):
+        if isinstance(event, Round):
+            rounds.append(event)
+        elif isinstance(event, Summary):
+            plain = event
+    if plain is None or plain.finish == "interrupted":
+        return
+    yield comparison(ours, plain, rounds, prepared.sampling.greedy)
+
+
+def comparison(ours: Summary, plain: Summary, plain_rounds: list[Round], greedy: bool) -> Line:
+    """The line that sets a run against plain decoding.
+
+    `margin` is how far the target's best token stood above its second (nats) where the two outputs part.
+    """
+    speeds = ours.metrics["tokens_per_second"], plain.metrics["tokens_per_second"]
+    lossless = None
+    if greedy:
+        place = first_divergence(ours.output_ids, plain.output_ids)
+        margin = None
+        if place is not None and 1 <= place <= len(plain_rounds):
+            best = plain_rounds[place - 1].verdict.top_logprob[0]
+            margin = float(best[0] - best[1]) if len(best) > 1 else None
+        lossless = {"identical": place is None, "first_divergence": place, "margin": margin}
+    return {
+        "kind": "comparison",
+        "baseline": plain.metrics,
+        "speedup": speeds[0] / speeds[1] if all(speeds) else None,
+        "lossless": lossless,
+    }
+
+
+class _Prepared:
+    """A run whose parts have been checked and loaded."""
+
+    def __init__(self, settings: RunSettings, models: ModelStore, report: Callable[[str], None]) -> None:
+        self.sampling = Sampling(settings.temperature, settings.top_p, settings.top_k)
+        self.verifier = make_verifier(settings.verifier, self.sampling)
+        self.strategy = make_strategy(settings.strategy, settings.settings)
+        self.settings = settings
+        info = models.choose_drafter(settings.target, settings.drafter, STRATEGIES[settings.strategy])
+        if not settings.prompt.strip():
+            encode_prompt(None, settings.prompt)
+        self.target: Target = models.target(settings.target, settings.dtype, settings.device, report)
+        self.drafter = models.drafter(info.id, self.target, report) if info is not None else None
+
+    def piece(self, token: int) -> str:
+        return token_piece(self.target.tokenizer, token)
+
+    def decode(self, should_stop: Callable[[], bool], plain: bool = False) -> Iterator[RunHeader | Round | Summary]:
+        strategy: Strategy[Settings] = make_strategy("ar", {}) if plain else self.strategy
+        ids = encode_prompt(self.target.tokenizer, self.settings.prompt, self.settings.raw)
+        request = Request(
+            self.settings.prompt, ids, self.settings.max_new_tokens, self.settings.seed, self.settings.cache
+        )
+        drafter = None if plain else self.drafter
+        yield from decode(self.target, drafter, strategy, self.verifier, request, should_stop)
+
+    def warm_up(self) -> None:
+        """A few rounds of each way on another prompt, so that neither pays for what happens only once."""
+        ids = encode_prompt(self.target.tokenizer, WARM_UP)
+        request = Request(WARM_UP, ids, 6, self.settings.seed, self.settings.cache)
+        warm = make_strategy(self.settings.strategy, self.settings.settings)
+        for strategy, drafter in ((warm, self.drafter), (make_strategy("ar", {}), None)):
+            for _ in decode(self.target, drafter, strategy, self.verifier, request):
+                pass

@@ -1,0 +1,127 @@
+"""Static templates over successor ranks (Token Recycling, section 3; Graft, Appendix A.1, Equation 15).
+
+A template is a tree whose nodes hold no tokens but ranks: "the second-best successor of my parent". A drafter fills
+it with tokens, depth by depth. The papers state the width of every depth; what stands inside a depth follows one
+rule here: a path of ranks r_1, r_2, ... (from 1) costs the product of its ranks, and every depth keeps its cheapest
+paths. Good ranks thus get more children and go deeper, as both papers ask. With Token Recycling's widths depth 3
+ends in 6-1-1 and depth 5 in 2-1-1-1-1, just as in the tree that its authors publish.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from decoding.tree import depths
+from decoding.types import Floats, Ints, Source, Tree, frozen_array
+
+RECYCLE_WIDTHS = (8, 21, 25, 15, 8, 3)
+"""Nodes at depths 1, 2, ... of Token Recycling's tree: 80 in all."""
+CHOICES = 8
+"""Successors kept of every token, by Token Recycling and by Graft."""
+DEPTH_COST = 1.5
+"""What one more depth costs beside the rank. With 1.5 the 80 cheapest paths of all have the widths
+8/21/25/19/6/1, the closest this rule comes to `RECYCLE_WIDTHS`."""
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """A tree of ranks, node 0 the root, nodes ordered depth by depth."""
+
+    parent: Ints
+    """`[nodes]` as in `types.Tree`."""
+    rank: Ints
+    """`[nodes]` which of its parent's candidates a node takes, from 0; 0 at the root."""
+    levels: tuple[slice, ...] = field(init=False)
+    """The nodes of depth 1, 2, ... as slices."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parent", frozen_array(self.parent, np.int32))
+        object.__setattr__(self, "rank", frozen_array(self.rank, np.int32))
+        depth = depths(self.parent)
+        if (np.diff(depth) < 0).any():
+            raise ValueError("the nodes of a template must be ordered by depth")
+        edges = np.searchsorted(depth, np.arange(1, depth[-1] + 2)).tolist()
+        object.__setattr__(self, "levels", tuple(slice(*ends) for ends in pairwise(edges)))
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def cut(self, max_depth: int) -> "Template":
+        """The template down to `max_depth`, at least 0."""
+        count = self.levels[max_depth].start if max_depth < len(self.levels) else len(self)
+        return Template(self.parent[:count], self.rank[:count])
+
+    def tree(self, token: Ints, logprob: Floats, source: Source) -> Tree:
+        """The template filled with tokens and edge log-probabilities, both `[nodes]`, the root's included.
+
+        A node without a token (-1) is left out, and with it all that stands below it.
+        """
+        kept = token >= 0
+        for level in self.levels:
+            kept[level] &= kept[self.parent[level]]
+        place = np.cumsum(kept) - 1
+        parent = np.where(self.parent < 0, -1, place[self.parent])[kept]
+        sources = np.full(len(parent), source, np.uint8)
+        sources[0] = Source.ROOT
+        return Tree(token[kept], parent, np.where(np.arange(len(parent)) == 0, 0.0, logprob[kept]), sources)
+
+
+def rank_logprob(rank: int, depth_cost: float = DEPTH_COST) -> float:
+    """What one edge weighs where the source gives no probability; `rank` from 0. Always below 0."""
+    return -math.log((rank + 1) * depth_cost)
+
+
+def template_of_widths(widths: Sequence[int], choices: int = CHOICES) -> Template:
+    """The template with `widths[d]` nodes at depth d + 1, the cheapest paths of each depth (ties: by ranks).
+
+    Widths (2, 3) with choices 2: paths 1, 2; then 1-1 (cost 1), 1-2 and 2-1 (cost 2); 2-2 (cost 4) is left out.
+    """
+    return _from_paths(_paths_of_widths(widths, choices))
+
+
+def scaled_template(widths: Sequence[int], budget: int, choices: int = CHOICES) -> Template:
+    """The same template cut down or grown to `budget` nodes, the root not counted.
+
+    Paths are ranked by cost times `DEPTH_COST` to the power of their depth: a smaller budget keeps the first of
+    the template's own, a larger one adds the first of those outside it, no deeper than the template.
+    """
+    inside = sorted(_paths_of_widths(widths, choices), key=_priority)[:budget]
+    chosen = set(inside)
+    queue = [_priority((1,))]
+    while queue and len(chosen) < budget:
+        path = heapq.heappop(queue)[-1]
+        chosen.add(path)
+        if path[-1] < choices:
+            heapq.heappush(queue, _priority((*path[:-1], path[-1] + 1)))
+        if len(path) < len(widths):
+            heapq.heappush(queue, _priority((*path, 1)))
+    return _from_paths(chosen)
+
+
+def _paths_of_widths(widths: Sequence[int], choices: int) -> list[Path]:
+    found: list[Path] = []
+    level: list[Path] = [()]
+    for width in widths:
+        below = [(*path, rank) for path in level for rank in range(1, choices + 1)]
+        level = sorted(below, key=_priority)[:width]
+        found += level
+    return found
+
+
+def _priority(path: Path) -> tuple[float, int, Path]:
+    return math.prod(path) * DEPTH_COST ** len(path), len(path), path
+
+
+def _from_paths(paths: set[Path] | list[Path]) -> Template:
+    ordered: list[Path] = [(), *sorted(paths, key=lambda path: (len(path), path))]
+    index = {path: node for node, path in enumerate(ordered)}
+    return Template(
+        np.array([-1] + [index[path[:-1]] for path in ordered[1:]]),
+        np.array([0] + [path[-1] - 1 for path in ordered[1:]]),
+    )
