@@ -12,6 +12,9 @@ import { listenToKeys } from "./keys.js";
 const FINISH = { end: "finished", length: "reached its length", context: "filled the context", interrupted: "stopped" };
 const LEDE = "A recorded run: each round the drafter grows a tree of guesses, the target checks all of it in one pass and keeps the longest path it agrees with.";
 
+const recorded = fetch(new URL("traces/welcome.jsonl", import.meta.url));
+recorded.catch(() => {}); // reported where it is used
+
 class Explore {
   constructor({ element, props, server, watch }) {
     this.part = parts(element);
@@ -28,7 +31,21 @@ class Explore {
     this.strip = new Strip(part.strip, part.slider);
     this.#wire();
     watch("value", () => this.receive(props.value));
-    this.receive(props.value);
+    this.#showRecorded();
+  }
+
+  // The first thing to see: a run that ships with the page, so that no model is needed.
+  async #showRecorded() {
+    try {
+      const answer = await recorded;
+      if (!answer.ok) throw new Error("status " + answer.status);
+      const lines = (await answer.text()).split("\n").filter((line) => line.trim());
+      if (!this.ticket) this.receive(JSON.stringify({ run: "recorded", first: 0, events: lines.map((line) => JSON.parse(line)) }));
+    } catch (error) {
+      this.#notice({ kind: "error", message: "The recorded run cannot be shown (" + error.message + ").",
+        hint: "Runs of your own work all the same." });
+      this.status("No recorded run", "idle");
+    }
   }
 
   #wire() {
@@ -80,7 +97,7 @@ class Explore {
     if (this.fetching) return;
     this.fetching = true;
     try {
-      const text = await this.server.events_from(log.id, log.received);
+      const text = await this.server.events_from([log.id, log.received]);
       this.fetching = false;
       if (this.incoming === log) this.receive(text);
     } finally {
