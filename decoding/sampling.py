@@ -6,6 +6,10 @@ import torch
 from torch import Tensor
 
 from decoding.errors import BadRequest
+from decoding.topk import top_k
+
+_NUCLEUS = 256
+"""Tokens looked at before a whole row is sorted for top-p."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +37,43 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """The distribution that the target samples from, `[rows, vocab]` for float32 logits `[rows, vocab]`.
 
     In the order of Hugging Face's `generate`: temperature, then top-k (ties at the k-th value are kept), then
-    top-p (the smallest set of most likely tokens whose mass reaches top_p), then renormalised.
+    top-p (the smallest set of most likely tokens whose mass reaches top_p), then renormalised. At least one token
+    is always kept, and no temperature above 0 is small enough to overflow.
     """
     if sampling.greedy:
         return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(torch.float32)
-    logits = logits / sampling.temperature
+    # Peak first: a small temperature then sends the rest to minus infinity, and never the peak to infinity.
+    temperature = max(sampling.temperature, torch.finfo(torch.float32).tiny)
+    scaled = (logits - logits.amax(-1, keepdim=True)).div_(temperature)
     if 0 < sampling.top_k < logits.shape[-1]:
-        kth = logits.topk(sampling.top_k, dim=-1).values[..., -1:]
-        logits = logits.masked_fill(logits < kth, float("-inf"))
-    probs = logits.softmax(-1)
-    if sampling.top_p < 1.0:
+        kth = top_k(scaled, sampling.top_k).values[:, -1:]
+        scaled = scaled.masked_fill_(scaled < kth, float("-inf"))
+    probs = scaled.softmax(-1)
+    return _nucleus(probs, sampling.top_p) if sampling.top_p < 1.0 else probs
+
+
+def _nucleus(probs: Tensor, top_p: float) -> Tensor:
+    """Keeps the smallest set of most likely tokens whose mass reaches `top_p`, renormalised.
+
+    A nucleus mostly has a handful of tokens, so the few most likely ones are tried before every row is sorted.
+    """
+    ordered, order = top_k(probs, _NUCLEUS)
+    if bool((ordered.sum(-1) < top_p).any()):
         ordered, order = probs.sort(dim=-1, descending=True, stable=True)
-        mass_before = ordered.cumsum(-1) - ordered
-        ordered = ordered.masked_fill(mass_before >= sampling.top_p, 0.0)
-        probs = torch.zeros_like(probs).scatter_(-1, order, ordered)
-        probs = probs / probs.sum(-1, keepdim=True)
-    return probs
+    mass_before = ordered.cumsum(-1) - ordered
+    kept = ordered.masked_fill(mass_before >= top_p, 0.0)
+    return torch.zeros_like(probs).scatter_(-1, order, kept / kept.sum(-1, keepdim=True))
 
 
 def draw(probs: Tensor, rng: torch.Generator) -> Tensor:
-    """One token `[rows]` from each row of `probs` `[rows, vocab]`."""
-    return torch.multinomial(probs, 1, generator=rng)[:, 0]
+    """One token `[rows]` int64 from each row of `probs` `[rows, vocab]`, by inversion.
+
+    One float64 uniform number per row, on the device of `probs` and `rng`, and no host synchronisation. A token of
+    probability 0 is never drawn.
+    """
+    mass = probs.to(torch.float64).cumsum(-1)
+    total = mass[:, -1:]
+    uniform = torch.rand(len(probs), 1, generator=rng, dtype=torch.float64, device=probs.device)
+    # Rounding must not bring the point up to the total: there, the search would run off the end.
+    point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(mass, point, right=True)[:, 0]

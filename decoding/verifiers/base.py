@@ -1,21 +1,14 @@
 """What a verifier is: it walks a scored tree and says which path the target accepts."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from decoding.sampling import Sampling
+from decoding.scores import TreeScores
 from decoding.types import Tree, Verdict
-
-
-class TreeScores(Protocol):
-    """The target's view of a tree, made from hidden states on demand (see `decoding.scores`)."""
-
-    def logits(self, nodes: slice) -> Tensor:
-        """Float32 logits `[nodes, vocab]` on the device after each of the nodes."""
-        ...
 
 
 class Verifier(ABC):
@@ -32,8 +25,11 @@ class Verifier(ABC):
 
     @abstractmethod
     def first(self, logits: Tensor, rng: torch.Generator) -> int:
-        """The token after the prompt, from its logits `[vocab]`."""
+        """The token after the prompt, from its logits `[vocab]`; raises NonFiniteLogits."""
 
     @abstractmethod
     def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:
-        """Walks the tree; raises NonFiniteLogits where the target gave no usable numbers."""
+        """Walks the tree. `rng` lives on the device of the scores; a greedy verifier leaves it alone.
+
+        Raises NonFiniteLogits where the target gave no usable numbers.
+        """

@@ -1,0 +1,167 @@
+"""DFlash (arXiv 2602.06036), section 3: drafts a whole block in one pass of a small block-diffusion model.
+
+Each round the target's hidden states of what was committed become context (fc, hidden_norm, then keys and values per
+layer); [root, MASK, MASK, ...] is denoised once over that context, and the target's own head turns rows 1 on into the
+distributions of the next tokens. Context positions are 0 to n - 1, the root stands at n.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from decoding.drafters.base import Observation, OnePassDrafter
+from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
+from decoding.drafters.block_diffusion_model import BlockDiffusionModel, Rotation, block_mask, rotation
+from decoding.drafters.checkpoint import checkpoint_folder, fill_module
+from decoding.errors import BadRequest, Incompatible
+from decoding.marginals import top_marginals
+from decoding.types import Marginals
+
+Embed = Callable[[Tensor], Tensor]
+"""Token ids `[rows]` to the rows of the target's embedding `[rows, hidden]`."""
+Head = Callable[[Tensor], Tensor]
+"""Hidden states `[rows, hidden]` to the target's logits `[rows, vocab]`."""
+
+
+class BlockDiffusionDrafter(OnePassDrafter):
+    """A loaded DFlash drafter. Between `begin` and `end` it holds the run's context cache on the device."""
+
+    def __init__(self, model: BlockDiffusionModel, embed: Embed, head: Head, vocab_size: int, name: str) -> None:
+        self.model = model
+        self.config = model.config
+        self.name = name
+        self.vocab_size = vocab_size
+        self.taps = self.config.taps
+        self.positions = self.config.block_size - 1
+        self._embed = embed
+        self._head = head
+        weight = model.fc.weight
+        self._dtype, self._device = weight.dtype, weight.device
+        self._block_ids = torch.full(
+            (self.config.block_size,), self.config.mask_token_id, dtype=torch.int64, device=self._device
+        )
+        self._run: _Run | None = None
+
+    @torch.inference_mode()
+    def begin(self, capacity: int) -> None:
+        """Allocates the context of at most `capacity` positions, with room for one block behind it."""
+        self.end()
+        self._run = _Run(self.config, capacity, self._dtype, self._device)
+
+    @torch.inference_mode()
+    def observe(self, observation: Observation) -> None:
+        """Appends the context of the committed tokens.
+
+        Raises Incompatible for features of another width and BadRequest beyond the capacity given to `begin`.
+        """
+        run = self._started()
+        rows, features = len(observation.tokens), observation.features
+        if rows == 0:
+            return
+        expected = (rows, len(self.taps) * self.config.hidden)
+        if features is None or tuple(features.shape) != expected:
+            given = "none" if features is None else str(list(features.shape))
+            raise Incompatible(
+                f"{self.name} needs features {list(expected)} of the target's hidden states {list(self.taps)}; "
+                f"it was given {given}.",
+                "Tap the target at the drafter's `taps`.",
+            )
+        if run.length + rows > run.capacity:
+            raise BadRequest(
+                f"The context of {run.length + rows} tokens does not fit into {run.capacity} positions.",
+                "Shorten the prompt or ask for fewer new tokens.",
+            )
+        features = features.to(self._device, self._dtype)
+        self.model.remember(features, run.cache, run.length, run.rotation[run.length : run.length + rows])
+        run.length += rows
+
+    @torch.inference_mode()
+    def marginals(self, root: int, k: int) -> Marginals:
+        """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
+        return top_marginals(self.logits(root), k)
+
+    @torch.inference_mode()
+    def logits(self, root: int) -> Tensor:
+        """Float32 logits `[positions, vocab]` on the device, after the config's multiplier and soft cap."""
+        run, config = self._started(), self.config
+        self._block_ids[0] = root
+        embedded = self._embed(self._block_ids)
+        block = embedded.to(self._dtype)
+        if config.embedding_scale != 1.0:
+            block = block * config.embedding_scale
+        at = slice(run.length, run.length + config.block_size)
+        hidden = self.model(block, run.cache, run.length, run.rotation[at], run.masks)[1:]
+        logits = self._head(hidden.to(embedded.dtype)).float()
+        if config.output_multiplier != 1.0:
+            logits = logits * config.output_multiplier
+        if config.logit_softcap is not None:
+            logits = torch.tanh(logits / config.logit_softcap) * config.logit_softcap
+        return logits
+
+    def end(self) -> None:
+        """Frees the context."""
+        self._run = None
+
+    def _started(self) -> "_Run":
+        if self._run is None:
+            raise RuntimeError("begin() comes first")
+        return self._run
+
+
+class _Run:
+    """What one run holds on the device; everything is allocated here, once."""
+
+    def __init__(self, config: BlockDiffusionConfig, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
+        block = config.block_size
+        room = capacity + block
+        self.capacity = capacity
+        self.length = 0
+        """Context positions so far."""
+        self.cache = torch.empty((config.layers, 2, config.kv_heads, room, config.head_dim), dtype=dtype, device=device)
+        """Context keys and values; the current block's stand behind them until the next round."""
+        self.rotation: Rotation = rotation(config, room, dtype, device)
+        kinds = {
+            (window, causal): block_mask(window, causal, block, min(window or room, capacity + 1) - 1 + block, device)
+            for window, causal in zip(config.windows, config.causal, strict=True)
+        }
+        self.masks = [kinds[kind] for kind in zip(config.windows, config.causal, strict=True)]
+
+
+def load_block_diffusion(
+    source: str | Path,
+    target_embedding: Embed,
+    target_head: Head,
+    target_vocab: int,
+    target_hidden: int,
+    dtype: torch.dtype,
+    device: torch.device | str,
+    *,
+    target_layers: int,
+    revision: str | None = None,
+    name: str | None = None,
+) -> BlockDiffusionDrafter:
+    """Loads a published DFlash checkpoint from a folder or a Hub id, for a target of the given dimensions.
+
+    `target_embedding` and `target_head` are the target's own modules or plain callables (see `Embed` and `Head`; an
+    `nn.Embedding` subclass that scales is read without its scale, as the published code does). No code of the
+    checkpoint runs. Raises ModelUnavailable (nothing there, unreadable), UnsupportedModel (a config or tensors that
+    are not implemented) or Incompatible (made for another target).
+    """
+    folder = checkpoint_folder(source, revision)
+    config = BlockDiffusionConfig.from_folder(folder)
+    config.check_target(target_hidden, target_layers, target_vocab)
+    with torch.device("meta"):
+        model = BlockDiffusionModel(config)
+    fill_module(model, folder, dtype, torch.device(device))
+    embed = _unscaled(target_embedding)
+    return BlockDiffusionDrafter(model, embed, target_head, target_vocab, name or Path(source).name)
+
+
+def _unscaled(embedding: Embed) -> Embed:
+    if not isinstance(embedding, nn.Embedding):
+        return embedding
+    module = embedding
+    return lambda ids: functional.embedding(ids, module.weight)

@@ -1,0 +1,210 @@
+"""What the target computed for one tree, turned from hidden states into logits a few rows at a time.
+
+The full logits of a large tree (`[1025, 151936]` in float32 is 620 MB) never exist at once: the head runs on chunks
+of rows, and everything that anyone asks of a chunk is taken while it is there.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from decoding.errors import Incompatible, NonFiniteLogits
+from decoding.topk import moments, top_k
+from decoding.types import Floats, Ints, Tree, Verdict
+
+TOP = 8
+"""How many of the target's most likely tokens are kept for every node."""
+
+_CHUNK_BYTES = {"cpu": 32 << 20}
+_CHUNK_BYTES_DEVICE = 512 << 20
+
+Visit = Callable[[int, Tensor], None]
+"""Called with the first node of a chunk and its float32 logits `[rows, vocab]`, chunks in rising order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opinions:
+    """What the target thinks of every node, at temperature 1; the fields are those of `Verdict`."""
+
+    choice: Ints
+    """`[nodes]` the most likely token after each node: the lowest id on ties, as `argmax` gives it."""
+    logprob: Floats
+    """`[nodes]` log-probability (nats) of each node's token after its parent; 0 at the root."""
+    rank: Ints
+    """`[nodes]` 1 + how many tokens have a strictly larger logit, so tied tokens share a rank; 0 at the root."""
+    entropy: Floats
+    """`[nodes]` entropy (nats) of the distribution after each node."""
+    top_token: Ints
+    """`[nodes, k]` the k = min(8, vocab) most likely tokens after each node, best first."""
+    top_logprob: Floats
+    """`[nodes, k]` their log-probabilities (nats)."""
+
+    def verdict(self, path: list[int], drawn: list[int]) -> Verdict:
+        """The verdict on `path`, where the target said `drawn[i]` after `path[i]`; the last of them is the bonus."""
+        choice = self.choice.copy()
+        choice[path] = drawn
+        return Verdict(
+            path=np.array(path, np.int32),
+            bonus=drawn[-1],
+            logprob=self.logprob,
+            rank=self.rank,
+            choice=choice,
+            entropy=self.entropy,
+            top_token=self.top_token,
+            top_logprob=self.top_logprob,
+        )
+
+
+class TreeScores:
+    """The target's final hidden states after every node, and the head that makes logits of them."""
+
+    def __init__(
+        self,
+        hidden: Tensor,
+        head: Callable[[Tensor], Tensor],
+        features: Tensor | None = None,
+        chunk_bytes: int | None = None,
+    ) -> None:
+        """`hidden` `[nodes, hidden]` after the final norm; `head` maps `[rows, hidden]` (also 0 rows) to logits
+        `[rows, vocab]` of any float type; `features` `[nodes, taps * hidden]` for the drafter. `chunk_bytes` bounds
+        the float32 logits that exist at once: by default 32 MB on a CPU, 512 MB elsewhere.
+        """
+        self.hidden = hidden
+        self.head = head
+        self.features = features
+        self._chunk_bytes = chunk_bytes or _CHUNK_BYTES.get(hidden.device.type, _CHUNK_BYTES_DEVICE)
+
+    @classmethod
+    def from_logits(
+        cls, logits: Tensor, features: Tensor | None = None, chunk_bytes: int | None = None
+    ) -> "TreeScores":
+        """From whole logits `[nodes, vocab]`: for tests, and for models whose head cannot be split off."""
+        return cls(logits, lambda rows: rows, features, chunk_bytes)
+
+    def __len__(self) -> int:
+        return len(self.hidden)
+
+    def logits(self, nodes: slice) -> Tensor:
+        """Float32 logits `[nodes, vocab]` on the device after each of the nodes; computed anew at every call."""
+        return self.head(self.hidden[nodes]).to(torch.float32)
+
+    def opinions(self, tree: Tree, visit: Visit | None = None) -> Opinions:
+        """One pass over the chunks and one copy to the host.
+
+        `visit` sees every chunk of logits while it is there and must not change or keep it: a verifier that needs
+        the logits themselves walks along, since parents come before their children.
+
+        Raises NonFiniteLogits for NaN or infinite logits, and Incompatible for a drafted token that is not in the
+        target's vocabulary.
+        """
+        if len(tree) != len(self):
+            raise ValueError(f"a tree of {len(tree)} nodes was given the scores of {len(self)}")
+        with torch.inference_mode():
+            vocab = self.head(self.hidden[:0]).shape[1]
+            if int(tree.token[1:].max(initial=0)) >= vocab:
+                raise Incompatible(
+                    f"The draft holds the token {int(tree.token[1:].max())}, but the target knows only {vocab}.",
+                    "Choose a drafter that was made for this target's vocabulary.",
+                )
+            notes = _Notes(tree, min(TOP, vocab), self.hidden.device)
+            for nodes in self._chunks(vocab):
+                self._read(nodes, notes, visit)  # a call of its own, so that the chunk is gone before the next comes
+            return notes.opinions()
+
+    def _chunks(self, vocab: int) -> Iterator[slice]:
+        """Slices of nodes, as even as can be: a last chunk of a few rows would waste a pass over the head."""
+        chunks = max(1, -(-len(self) * vocab * 4 // self._chunk_bytes))
+        rows = -(-len(self) // chunks)
+        for start in range(0, len(self), rows):
+            yield slice(start, min(start + rows, len(self)))
+
+    def _read(self, nodes: slice, notes: "_Notes", visit: Visit | None) -> None:
+        logits = self.logits(nodes)
+        notes.take(nodes, logits)
+        if visit is not None:
+            visit(nodes.start, logits)
+
+
+class _Notes:
+    """Opinions in the making: one int32 tensor on the device, floats stored by their bits, copied once."""
+
+    def __init__(self, tree: Tree, k: int, device: torch.device) -> None:
+        self.k = k
+        self.packed = torch.zeros(len(tree), 2 * k + 3, dtype=torch.int32, device=device)
+        by_parent = np.argsort(tree.parent[1:], kind="stable") + 1
+        self.parents = tree.parent[by_parent]
+        # The children in the order of their parents: node, parent, token.
+        columns = np.stack([by_parent, self.parents, tree.token[by_parent]]).astype(np.int64)
+        self.children = torch.from_numpy(columns).to(device)
+
+    def take(self, nodes: slice, logits: Tensor) -> None:
+        """What is to be kept of the logits `[rows, vocab]` after `nodes`."""
+        k, packed = self.k, self.packed
+        values, tokens = top_k(logits, k)
+        log_normaliser, entropy = moments(logits, values[:, 0])
+        packed[nodes, :k] = tokens.to(torch.int32)
+        packed[nodes, k : 2 * k] = (values - log_normaliser[:, None]).view(torch.int32)
+        packed[nodes, 2 * k] = entropy.view(torch.int32)
+        first, last = np.searchsorted(self.parents, [nodes.start, nodes.stop])
+        if first == last:
+            return
+        child, parent, token = self.children[:, first:last]
+        row = parent - nodes.start
+        value = logits[row, token]
+        packed[child, 2 * k + 1] = (value - log_normaliser[row]).view(torch.int32)
+        packed[child, 2 * k + 2] = _ranks(logits, row, value, values).to(torch.int32)
+
+    def opinions(self) -> Opinions:
+        k = self.k
+        host: NDArray[np.int32] = self.packed.cpu().numpy()
+        floats = host.view(np.float32)
+        found = Opinions(
+            choice=host[:, 0],
+            top_token=host[:, :k],
+            top_logprob=floats[:, k : 2 * k],
+            entropy=floats[:, 2 * k],
+            logprob=floats[:, 2 * k + 1],
+            rank=host[:, 2 * k + 2],
+        )
+        bad = ~np.isfinite(found.entropy)
+        if bad.any():
+            raise NonFiniteLogits(
+                f"The target gave NaN or infinite logits after {int(bad.sum())} of {len(bad)} nodes.",
+                "Try float32 (--dtype float32): half precision can overflow.",
+            )
+        # Columns of their own, so that a stored verdict does not hold on to strides over the whole array.
+        return replace(found, **{name: np.ascontiguousarray(array) for name, array in vars(found).items()})
+
+
+def _ranks(logits: Tensor, row: Tensor, value: Tensor, top_values: Tensor) -> Tensor:
+    """1 + the number of logits `[rows, vocab]` above `value` `[children]`, each in its own `row`.
+
+    Whatever reaches the last of the row's top values has all that beat it among them. The rest is counted: on a
+    CPU one by one (numpy compares and counts a row several times faster than torch), elsewhere all children in
+    blocks, since asking which ones need it would make the host wait.
+    """
+    rank = (top_values[row] > value[:, None]).sum(1) + 1
+    if top_values.shape[1] == logits.shape[1]:
+        return rank
+    below = value < top_values[row, -1]
+    if logits.device.type == "cpu":
+        table, bounds, rows = logits.numpy(), value.numpy(), row.tolist()
+        for child in below.nonzero()[:, 0].tolist():
+            rank[child] = 1 + int(np.count_nonzero(table[rows[child]] > bounds[child]))
+        return rank
+    step = max(1, _CHUNK_BYTES_DEVICE // 8 // (4 * logits.shape[1]))
+    blocks = [slice(start, start + step) for start in range(0, len(row), step)]
+    return torch.cat([(logits[row[block]] > value[block, None]).sum(1) for block in blocks]) + 1
+
+
+def require_finite(logits: Tensor) -> None:
+    """Raises NonFiniteLogits where a token is to be chosen from NaN or infinite logits."""
+    if not bool(torch.isfinite(logits).all()):
+        raise NonFiniteLogits(
+            "The target gave NaN or infinite logits for the prompt.",
+            "Try float32 (--dtype float32): half precision can overflow.",
+        )
