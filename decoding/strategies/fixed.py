@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decoding.drafters.base import Candidates, Drafter, StepwiseDrafter
 from decoding.settings import Settings, option
-from decoding.strategies.base import Growth, Strategy
+from decoding.strategies.base import PUBLISHED, Growth, Strategy
 from decoding.template import rank_logprob
 from decoding.types import Floats, Ints, Source, Tree
 
@@ -37,6 +37,7 @@ class Fixed(Strategy[FixedSettings]):
     title = "Fixed tree"
     paper = "DynaTree, section 4.1 (fixed-tree baseline), after SpecInfer"
     needs = frozenset({"stepwise"})
+    usual_drafters = (PUBLISHED, "transition-matrix")
     settings_class = FixedSettings
 
     @property

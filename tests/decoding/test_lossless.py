@@ -53,7 +53,7 @@ def drafters(target: Target, family: str) -> Iterator[tuple[str, Drafter]]:
 
 
 TREES = {
-    "linear": {"length": 4},
+    "linear": {"budget": 4},
     "fixed": {"depth": 4, "branching": 3, "budget": 24},
     "recycle": {},
 }
@@ -76,7 +76,7 @@ def test_every_stepwise_strategy_and_drafter_is_lossless(family: str, cache: str
 
 def test_the_target_accepts_its_own_greedy_chain_whole() -> None:
     target = tiny_target("llama")
-    _, rounds, _ = run(target, Autoregressive(target, VOCAB), "linear", {"length": 5})
+    _, rounds, _ = run(target, Autoregressive(target, VOCAB), "linear", {"budget": 5})
     assert all(item.verdict.accepted == 5 for item in rounds[:-1])
 
 
@@ -84,7 +84,7 @@ def test_the_target_accepts_its_own_greedy_chain_whole() -> None:
 def test_the_token_limit_inside_a_path(limit: int) -> None:
     target = tiny_target("llama")
     expected = plain_greedy(target, PROMPT, limit)
-    header, rounds, summary = run(target, Autoregressive(target, VOCAB), "linear", {"length": 5}, max_new_tokens=limit)
+    header, rounds, summary = run(target, Autoregressive(target, VOCAB), "linear", {"budget": 5}, max_new_tokens=limit)
     assert list(summary.output_ids) == expected
     assert summary.finish == "length"
     assert header.first_token == expected[0]
@@ -97,7 +97,7 @@ def test_the_end_of_text_inside_an_accepted_path() -> None:
     for place in (0, 1, 3, 4, 7):
         target.model.generation_config.eos_token_id = whole[place]
         expected = whole[: whole.index(whole[place]) + 1]
-        _, rounds, summary = run(target, Autoregressive(target, VOCAB), "linear", {"length": 5})
+        _, rounds, summary = run(target, Autoregressive(target, VOCAB), "linear", {"budget": 5})
         assert list(summary.output_ids) == expected
         assert summary.finish == "end"
         assert all(item.accepted <= len(item.emitted) for item in rounds)
