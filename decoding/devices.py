@@ -1,6 +1,5 @@
 """Where a model runs and in which dtype, chosen by measuring, and said in one sentence."""
 
-import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +19,8 @@ ROWS = (1, 16)
 TINY_PARAMETERS = 5_000_000
 PROBE_WEIGHTS = 8_000_000
 """Weights that the measurement reads: 32 MB in float32."""
-PROBE_PASSES = 6
-PROBE_SECONDS = 0.08
-"""Per dtype and number of rows, so that all four take at most some 0.4 s."""
+PROBE_PASSES = 8
+PROBE_SECONDS = 0.3
 
 
 class DtypeChoice(NamedTuple):
@@ -82,26 +80,37 @@ def _gpu_has_bfloat16() -> bool:
 def measured_choice(model: nn.Module, parameters: int) -> DtypeChoice:
     """float32 or bfloat16 for a float32 model on a CPU, after timing its own matrices in both.
 
-    bfloat16 must be WORTH_IT times faster for 1 row and for 16, because there it changes the output.
+    bfloat16 must be WORTH_IT times faster for 1 row and for 16, in every pass, because there it changes the output:
+    on a busy machine single timings are off by ten times, and the dtype must not be a matter of luck.
     """
     if parameters < TINY_PARAMETERS:
         return DtypeChoice(torch.float32, "float32: the model is too small for the dtype to matter")
     weights = probe_weights(model)
-    exact = {rows: _seconds(weights, rows) for rows in ROWS}
-    halved = [weight.to(torch.bfloat16) for weight in weights]
-    short = {rows: _seconds(halved, rows) for rows in ROWS}
-    del weights, halved
-    gc.collect()
-    ratios = {rows: exact[rows] / short[rows] for rows in ROWS}
-    figures = ", ".join(
-        f"{rows} row{'s' * (rows > 1)} {exact[rows] * 1e3:.1f} ms against {short[rows] * 1e3:.1f} ms "
-        f"({ratios[rows]:.1f}x)"
-        for rows in ROWS
-    )
-    measured = f"measured on a sample of its matrices, float32 against bfloat16: {figures}"
-    if min(ratios.values()) >= WORTH_IT:
+    passes = list(_probe_passes(weights, [weight.to(torch.bfloat16) for weight in weights]))
+    worth_it = all(exact >= WORTH_IT * short for one_pass in passes for exact, short in one_pass)
+    figures = []
+    for place, rows in enumerate(ROWS):
+        exact, short = (min(one_pass[place][dtype] for one_pass in passes) for dtype in (0, 1))
+        unit = "row" if rows == 1 else "rows"
+        figures.append(f"{rows} {unit} {exact * 1e3:.1f} ms against {short * 1e3:.1f} ms ({exact / short:.1f}x)")
+    measured = f"measured on a sample of its matrices, float32 against bfloat16: {', '.join(figures)}"
+    if worth_it:
         return DtypeChoice(torch.bfloat16, f"bfloat16: at least {WORTH_IT:g}x faster; near-ties may flip; {measured}")
-    return DtypeChoice(torch.float32, f"float32: exact, and bfloat16 is not {WORTH_IT:g}x faster; {measured}")
+    return DtypeChoice(torch.float32, f"float32: exact, and bfloat16 is not steadily {WORTH_IT:g}x faster; {measured}")
+
+
+def _probe_passes(exact: list[Tensor], short: list[Tensor]) -> Iterator[list[tuple[float, float]]]:
+    """Passes of, for each of ROWS, the seconds in float32 and in bfloat16; as many as PROBE_SECONDS allow, at least 2.
+
+    A first pass is run and not given: it pays for reading the weights and for starting threads.
+    """
+    begun, count = time.perf_counter(), 0
+    with torch.inference_mode():
+        while count < 3 or (count < PROBE_PASSES and time.perf_counter() - begun < PROBE_SECONDS):
+            one_pass = [(_seconds(exact, rows), _seconds(short, rows)) for rows in ROWS]
+            if count > 0:
+                yield one_pass
+            count += 1
 
 
 def probe_weights(model: nn.Module) -> list[Tensor]:
@@ -128,18 +137,12 @@ def _matrices(model: nn.Module, output: nn.Module | None) -> Iterator[Tensor]:
 
 
 def _seconds(weights: list[Tensor], rows: int) -> float:
-    """The fastest of a few passes of `rows` inputs through every matrix; on a busy machine, of fewer."""
+    """Seconds of one pass of `rows` inputs through every matrix."""
     inputs = [torch.ones(rows, weight.shape[1], dtype=weight.dtype) for weight in weights]
-    fastest, begun = float("inf"), time.perf_counter()
-    with torch.inference_mode():
-        for _ in range(PROBE_PASSES):
-            start = time.perf_counter()
-            for value, weight in zip(inputs, weights, strict=True):
-                nn.functional.linear(value, weight)
-            fastest = min(fastest, time.perf_counter() - start)
-            if time.perf_counter() - begun > PROBE_SECONDS:
-                break
-    return fastest
+    start = time.perf_counter()
+    for value, weight in zip(inputs, weights, strict=True):
+        nn.functional.linear(value, weight)
+    return time.perf_counter() - start
 
 
 def free_bytes(device: torch.device) -> int | None:
