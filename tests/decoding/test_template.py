@@ -1,5 +1,7 @@
 """Templates: prefix-closed, of the stated widths, of exactly the asked size."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,7 +51,7 @@ def test_scaled_template(budget: int):
     paths = paths_of(template)
     assert len(template) - 1 == budget == len(paths) - 1
     assert all(path[:-1] in paths for path in paths if path)
-    assert all(path[:-1] + (path[-1] - 1,) in paths for path in paths if path and path[-1])
+    assert all((*path[:-1], path[-1] - 1) in paths for path in paths if path and path[-1])
     assert template.rank.max() < CHOICES
     assert len(template.levels) <= len(RECYCLE_WIDTHS)
     full = paths_of(template_of_widths(RECYCLE_WIDTHS))
@@ -58,7 +60,7 @@ def test_scaled_template(budget: int):
 
 def test_scaled_templates_are_nested():
     sizes = [paths_of(scaled_template(RECYCLE_WIDTHS, budget)) for budget in range(0, 200, 7)]
-    assert all(a <= b for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(a <= b for a, b in pairwise(sizes))
 
 
 @given(st.integers(0, 120), st.integers(0, 8))

@@ -144,9 +144,8 @@ def test_prompt_is_prefilled_in_chunks(model: Target, monkeypatch: pytest.Monkey
     with Forwards(model) as forwards:
         drafter.begin(40)
         drafter.observe(committed(text))
-        found = drafter.start(7, 4)
+        drafter.start(7, 4)
         assert forwards.widths == [8, 8, 5, 1]
-        check_row(model, [*text, 7], found.token[0], found.logprob[0])
         # Many committed tokens at once, none drafted: chunks again.
         drafter.observe(committed([7, *text]))
         found = drafter.start(9, 4)

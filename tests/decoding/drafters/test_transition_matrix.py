@@ -21,7 +21,7 @@ observations = st.lists(st.lists(st.tuples(st.integers(0, VOCAB - 1), row), max_
 
 def observation(pairs: list[tuple[int, list[int]]]) -> Observation:
     seen = np.array([token for token, _ in pairs], np.int32)
-    following = np.array([next_ for _, next_ in pairs], np.int32).reshape(len(pairs), -1)
+    following = np.array([next_ for _, next_ in pairs], np.int32).reshape(len(pairs), -1 if pairs else CHOICES)
     return Observation(seen[:1], None, seen, following)
 
 
@@ -58,7 +58,7 @@ def test_fill_equals_depth_by_depth(rounds: list[list[tuple[int, list[int]]]], b
 
 def test_the_last_row_of_a_token_wins_and_clear_forgets():
     drafter = TransitionMatrix(VOCAB)
-    drafter.observe(observation([(4, [1] + list(range(10, 17))), (5, list(range(8))), (4, [2] + list(range(10, 17)))]))
+    drafter.observe(observation([(4, [1, *range(10, 17)]), (5, list(range(8))), (4, [2, *range(10, 17)])]))
     assert drafter.start(4, 1).token.tolist() == [[2]]
     drafter.clear()
     assert drafter.start(4, 1).token.tolist() == [[-1]]
