@@ -1,8 +1,6 @@
 """What can be named: targets and drafters, what each is, and how a drafter's name becomes a drafter."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
@@ -11,18 +9,21 @@ from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import UnsupportedModel
 from decoding.fit import DrafterInfo, TargetInfo, misfit
-from decoding.models import PRESETS, load_causal_lm, read_config
+from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, read_config
+from decoding.models import load_causal_lm
+from decoding.presets import EMBEDDED, PRESETS, find_preset
 from decoding.settings import Settings
-from decoding.strategies.base import Strategy
+from decoding.strategies.base import PUBLISHED, Strategy
 from decoding.target import Target
 
+SELF = "self"
 BUILT_IN = (
     DrafterInfo(
         "transition-matrix",
         "Transition matrix",
         "stepwise",
         False,
-        "the target's last top-8 after every token it has seen (Token Recycling); no model, learns as it runs",
+        "the target's last top 8 after every token it has looked at (Token Recycling); no model, learns as it runs",
     ),
     DrafterInfo(
         "prompt-lookup",
@@ -32,10 +33,110 @@ BUILT_IN = (
         "copies what followed the same words earlier in the text; no model",
     ),
     DrafterInfo(
-        "self",
+        SELF,
         "The target itself",
         "stepwise",
         True,
-        "the target drafts for itself: shows trees at their best acceptance, and is never faster",
+        "the target drafts for itself: trees at their best acceptance, never faster than plain decoding",
     ),
 )
+
+
+def targets() -> tuple[TargetInfo, ...]:
+    """The targets with a short name; the embedded default first."""
+    return tuple(target_info(preset.id) for preset in PRESETS)
+
+
+def target_info(target_id: str) -> TargetInfo:
+    """What is known of a target without loading it; reads the config of one that is no preset."""
+    preset = find_preset(target_id)
+    if preset is not None and preset.source != EMBEDDED:
+        note = f"{preset.parameters:g} B parameters, {preset.licence}; {preset.dtype_note}"
+        return TargetInfo(preset.id, preset.title, note, None, None, is_preset=True)
+    config = read_config(target_id)
+    title, note = (preset.title, f"embedded, {preset.licence}; {preset.dtype_note}") if preset else (target_id, "")
+    identity = preset.id if preset else target_id
+    return TargetInfo(identity, title, note, config.vocab_size, config.hidden_size, is_preset=preset is not None)
+
+
+def drafters() -> tuple[DrafterInfo, ...]:
+    """The drafters with a name: those that need no training, then those published for the presets."""
+    return BUILT_IN + tuple(_published(name) for preset in PRESETS for name in preset.drafters)
+
+
+def _published(drafter_id: str) -> DrafterInfo:
+    made_for = tuple(preset.id for preset in PRESETS if drafter_id in preset.drafters)
+    block = "DFlash" in drafter_id
+    kind = "block-diffusion drafter (DFlash)" if block else "small language model with the same vocabulary"
+    title = drafter_id.rpartition("/")[2]
+    return DrafterInfo(
+        drafter_id,
+        title,
+        "one-pass" if block else "stepwise",
+        True,
+        f"{kind}, for {', '.join(made_for)}",
+        made_for=made_for,
+    )
+
+
+def drafter_info(drafter_id: str) -> DrafterInfo:
+    """What is known of a drafter without loading it; reads the config of one that has no name here."""
+    for info in drafters():
+        if drafter_id in (info.id, info.title):
+            return info
+    config = read_config(drafter_id)
+    if config.kind == CAUSAL_LM:
+        return DrafterInfo(drafter_id, drafter_id, "stepwise", True, "a causal language model", config.vocab_size)
+    if config.kind == BLOCK_DIFFUSION:
+        return DrafterInfo(
+            drafter_id, drafter_id, "one-pass", True, "a DFlash drafter", config.vocab_size, config.hidden_size
+        )
+    raise UnsupportedModel(
+        f"{drafter_id} is an {config.kind} drafter.", "This version runs DFlash drafters and causal LMs."
+    )
+
+
+def usual_drafter(target_id: str, strategy: type[Strategy[Settings]]) -> str | None:
+    """What the strategy drafts with for this target when none is named; None where it uses none or none fits."""
+    target, preset = target_info(target_id), find_preset(target_id)
+    published = preset.drafters if preset else ()
+    for name in strategy.usual_drafters if strategy.needs else ():
+        for candidate in published if name == PUBLISHED else (name,):
+            if misfit(target, drafter_info(candidate), strategy) is None:
+                return candidate
+    return None
+
+
+def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None]) -> Drafter:
+    """The drafter `drafter_id` for a loaded target, on the target's device and in its dtype."""
+    loader = _LOADERS.get(drafter_id)
+    if loader is not None:
+        return loader(target)
+    info = drafter_info(drafter_id)
+    if info.kind == "one-pass":
+        return load_block_diffusion(
+            info.id,
+            target.embed,
+            target.head,
+            target.vocab_size,
+            target.hidden_size,
+            target.dtype,
+            target.device,
+            target_layers=target.layers,
+        )
+    dtype = str(target.dtype).removeprefix("torch.")
+    loaded = load_causal_lm(info.id, dtype, target.device.type, report)
+    return Autoregressive(Target(loaded.model, loaded.tokenizer, loaded.name), target.vocab_size)
+
+
+def _self(target: Target) -> Drafter:
+    drafter = Autoregressive(target, target.vocab_size)
+    drafter.name = SELF
+    return drafter
+
+
+_LOADERS: dict[str, Callable[[Target], Drafter]] = {
+    "transition-matrix": lambda target: TransitionMatrix(target.vocab_size, target.device),
+    "prompt-lookup": lambda target: PromptLookup(target.vocab_size),
+    SELF: _self,
+}

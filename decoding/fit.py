@@ -21,6 +21,8 @@ class DrafterInfo:
     """None where it takes on the target's."""
     hidden_size: int | None = None
     """The target's hidden size that it was trained on; None where it does not matter."""
+    made_for: tuple[str, ...] = ()
+    """Ids of the targets that it was published for; empty where that is not known or any will do."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,10 @@ class TargetInfo:
 
     id: str
     title: str
+    help: str
     vocab_size: int | None
     hidden_size: int | None
+    is_preset: bool = False
 
 
 def misfit(target: TargetInfo, drafter: DrafterInfo | None, strategy: type[Strategy[Settings]]) -> str | None:
@@ -44,6 +48,8 @@ def misfit(target: TargetInfo, drafter: DrafterInfo | None, strategy: type[Strat
         return f"{strategy.title} needs a {wanted} drafter; {drafter.title} is a {drafter.kind} drafter."
     if strategy.needs_logprobs and not drafter.gives_logprobs:
         return f"{strategy.title} needs log-probabilities; {drafter.title} gives none."
+    if drafter.made_for and target.is_preset and target.id not in drafter.made_for:
+        return f"{drafter.title} was made for {', '.join(drafter.made_for)}, not for {target.title}."
     if None not in (drafter.vocab_size, target.vocab_size) and drafter.vocab_size != target.vocab_size:
         return (
             f"{drafter.title} has a vocabulary of {drafter.vocab_size:,} tokens, {target.title} one of "

@@ -29,7 +29,7 @@ class ModelStore:
         target = target_info(target_id)
         if drafter_id is None:
             drafter_id = usual_drafter(target_id, strategy)
-        info = None if drafter_id in (None, "none") else drafter_info(drafter_id, target_id)
+        info = None if drafter_id in (None, "none") else drafter_info(drafter_id)
         require_fit(target, info, strategy)
         return info
 

@@ -11,9 +11,9 @@ from typing import Any
 from decoding.detokenizer import token_piece
 from decoding.loop import Request, decode, never
 from decoding.metrics import first_divergence
-from decoding.models import DEFAULT_TARGET
 from decoding.model_store import ModelStore
-from decoding.prompts import encode_prompt
+from decoding.models import DEFAULT_TARGET
+from decoding.prompts import encode_prompt, require_prompt
 from decoding.sampling import Sampling
 from decoding.settings import Settings
 from decoding.strategies import STRATEGIES, make_strategy
@@ -135,8 +135,7 @@ class _Prepared:
         self.strategy = make_strategy(settings.strategy, settings.settings)
         self.settings = settings
         info = models.choose_drafter(settings.target, settings.drafter, STRATEGIES[settings.strategy])
-        if not settings.prompt.strip():
-            encode_prompt(None, settings.prompt)
+        require_prompt(settings.prompt)
         self.target: Target = models.target(settings.target, settings.dtype, settings.device, report)
         self.drafter = models.drafter(info.id, self.target, report) if info is not None else None
 

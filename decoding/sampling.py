@@ -8,8 +8,8 @@ from torch import Tensor
 from decoding.errors import BadRequest
 from decoding.topk import top_k
 
-_NUCLEUS = 256
-"""Tokens looked at before a whole row is sorted for top-p."""
+_NUCLEUS_SIZES = (256, 4096)
+"""How many of the most likely tokens are tried for top-p before whole rows are sorted."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,22 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
 def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     """Keeps the smallest set of most likely tokens whose mass reaches `top_p`, renormalised.
 
-    A nucleus mostly has a handful of tokens, so the few most likely ones are tried before every row is sorted.
+    A nucleus mostly has a handful of tokens, so the most likely ones are tried before every row is sorted.
     """
-    ordered, order = top_k(probs, _NUCLEUS)
-    if bool((ordered.sum(-1) < top_p).any()):
-        ordered, order = probs.sort(dim=-1, descending=True, stable=True)
+    ordered, order = _most_likely(probs, top_p)
     mass_before = ordered.cumsum(-1) - ordered
     kept = ordered.masked_fill(mass_before >= top_p, 0.0)
     return torch.zeros_like(probs).scatter_(-1, order, kept / kept.sum(-1, keepdim=True))
+
+
+def _most_likely(probs: Tensor, mass: float) -> tuple[Tensor, Tensor]:
+    """Probabilities and tokens, best first, as many as are needed for every row to reach `mass`."""
+    for size in _NUCLEUS_SIZES:
+        best = top_k(probs, size)
+        if bool((best.values.sum(-1) >= mass).all()):
+            return best
+    ordered, order = probs.sort(dim=-1, descending=True, stable=True)
+    return ordered, order
 
 
 def draw(probs: Tensor, rng: torch.Generator) -> Tensor:

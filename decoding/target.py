@@ -58,6 +58,8 @@ class Target:
         self.windows = attention_windows(model.config)
         self.layers: int = config.num_hidden_layers
         self.hidden_size: int = config.hidden_size
+        heads: int = config.num_attention_heads
+        self.head_dim: int = getattr(config, "head_dim", None) or self.hidden_size // heads
         self.max_context: int = config.max_position_embeddings
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype

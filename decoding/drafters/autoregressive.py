@@ -16,6 +16,7 @@ from decoding.errors import Incompatible, NonFiniteLogits
 from decoding.kv_cache import PreallocatedCache, free_memory
 from decoding.layout import Layout, chain_layout, nodes_layout
 from decoding.target import PREFILL_CHUNK, Target, memory_guard
+from decoding.topk import top_k
 from decoding.types import Ints
 
 
@@ -133,10 +134,11 @@ class Autoregressive(StepwiseDrafter):
 
     def _candidates(self, hidden: Tensor, k: int) -> Candidates:
         """The `k` most likely tokens after each row `[rows, hidden]`, at temperature 1; one copy to the host."""
-        logprobs = self.model.head(hidden).float().log_softmax(-1)
         kept = min(k, self.vocab_size)
-        values, indices = logprobs.topk(kept, dim=-1)
-        packed = torch.cat([values.view(torch.int32), indices.to(torch.int32)], dim=1).cpu().numpy()
+        logits = self.model.head(hidden).float()
+        best = top_k(logits, kept)
+        logprob = best.values - logits.logsumexp(-1, keepdim=True)
+        packed = torch.cat([logprob.view(torch.int32), best.indices.to(torch.int32)], dim=1).cpu().numpy()
         found = _nothing(len(packed), k)
         found.logprob[:, :kept] = np.minimum(packed[:, :kept].view(np.float32), 0.0)
         found.token[:, :kept] = packed[:, kept:]

@@ -77,11 +77,13 @@ class TransitionMatrix(StepwiseDrafter):
 
     def fill(self, root: int, template: Template) -> Tree:
         """A gather for each depth on the device, then one copy to the host for the whole template."""
-        token = torch.empty(len(template), dtype=torch.int32, device=self._successors.device)
+        token = torch.empty(len(template), dtype=torch.int64, device=self._successors.device)
         token[0] = root
         for level, parent, rank in self._steps_of(template):
-            token[level] = self._successors[token[parent].long(), rank]
-        return template.tree(token.cpu().numpy(), np.full(len(template), np.nan, np.float32), self.source)
+            token[level] = self._successors[token[parent], rank]
+        return template.tree(
+            token.cpu().numpy().astype(np.int32), np.full(len(template), np.nan, np.float32), self.source
+        )
 
     def _steps_of(self, template: Template) -> Steps:
         if template not in self._steps:

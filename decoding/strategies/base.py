@@ -10,6 +10,8 @@ from decoding.types import Marginals, Tree, Verdict
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 DrafterKind = Literal["one-pass", "stepwise"]
+PUBLISHED = "published"
+"""Among `usual_drafters`: the drafter published for the target, where there is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,8 @@ class Strategy(ABC, Generic[SettingsT]):
     needs: ClassVar[frozenset[DrafterKind]]
     """Kinds of drafter that it can work with; empty where it uses none."""
     needs_logprobs: ClassVar[bool] = False
+    usual_drafters: ClassVar[tuple[str, ...]] = (PUBLISHED,)
+    """What it drafts with when none is named: the first that there is and that fits."""
     settings_class: ClassVar[type[Settings]]
 
     def __init__(self, settings: SettingsT) -> None:

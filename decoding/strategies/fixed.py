@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decoding.drafters.base import Candidates, Drafter, StepwiseDrafter
 from decoding.settings import Settings, option
-from decoding.strategies.base import Growth, Strategy
+from decoding.strategies.base import PUBLISHED, Growth, Strategy
 from decoding.template import rank_logprob
 from decoding.types import Floats, Ints, Source, Tree
 
@@ -37,6 +37,7 @@ class Fixed(Strategy[FixedSettings]):
     title = "Fixed tree"
     paper = "DynaTree, section 4.1 (fixed-tree baseline), after SpecInfer"
     needs = frozenset({"stepwise"})
+    usual_drafters = (PUBLISHED, "transition-matrix")
     settings_class = FixedSettings
 
     @property
@@ -48,7 +49,7 @@ class Fixed(Strategy[FixedSettings]):
         depth_limit = min(self.settings.depth, max_depth)
         if depth_limit < 1 or not isinstance(drafter, StepwiseDrafter):
             return Growth(Tree.root_only(root))
-        grown = _Grown(root, self.settings.budget)
+        grown = _Grown(root, self.settings.budget, self.settings.branching)
         candidates = drafter.start(root, self.settings.branching)
         frontier = np.zeros(1, np.int64)
         number = {0: 0}  # node -> the drafter's own numbering, in which only expanded nodes count
@@ -71,8 +72,9 @@ class Fixed(Strategy[FixedSettings]):
 class _Grown:
     """Every node considered so far, and which of them are among the best `budget`."""
 
-    def __init__(self, root: int, budget: int) -> None:
+    def __init__(self, root: int, budget: int, branching: int) -> None:
         self.budget = budget
+        self.by_rank = np.array([rank_logprob(rank) for rank in range(branching)])
         self.token: Ints = np.array([root], np.int32)
         self.parent: Ints = np.array([-1], np.int32)
         self.logprob: Floats = np.zeros(1, np.float32)
@@ -80,14 +82,12 @@ class _Grown:
 
     def add_layer(self, frontier: NDArray[np.int64], candidates: Candidates, least: float) -> NDArray[np.int64]:
         """Adds the children of `frontier` `[nodes]`; those worth expanding, as node indices."""
-        rank = np.arange(candidates.token.shape[1])
-        by_rank = np.array([rank_logprob(int(r)) for r in rank])
-        edge = np.where(np.isnan(candidates.logprob), by_rank, candidates.logprob)
+        edge = np.where(np.isnan(candidates.logprob), self.by_rank, candidates.logprob)
         score = self.score[frontier][:, None] + edge
         taken = (candidates.token >= 0) & (score >= least)
         before = len(self.token)
         self.token = np.concatenate([self.token, candidates.token[taken]])
-        self.parent = np.concatenate([self.parent, np.broadcast_to(frontier[:, None], taken.shape)[taken]])
+        self.parent = np.concatenate([self.parent, frontier[np.nonzero(taken)[0]]])
         self.logprob = np.concatenate([self.logprob, candidates.logprob[taken]])
         self.score = np.concatenate([self.score, score[taken]])
         best = self.best()

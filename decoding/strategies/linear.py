@@ -9,7 +9,7 @@ import numpy as np
 
 from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
 from decoding.settings import Settings, option
-from decoding.strategies.base import Growth, Strategy
+from decoding.strategies.base import PUBLISHED, Growth, Strategy
 from decoding.tree import TreeBuilder
 
 
@@ -17,7 +17,7 @@ from decoding.tree import TreeBuilder
 class LinearSettings(Settings):
     """One knob."""
 
-    length: int = option(5, "tokens in the chain", low=1, high=64)
+    budget: int = option(5, "tokens in the chain", low=1, high=64)
 
 
 class Linear(Strategy[LinearSettings]):
@@ -27,15 +27,16 @@ class Linear(Strategy[LinearSettings]):
     title = "Linear chain"
     paper = "Leviathan et al. 2023, Algorithm 1 (greedy drafts)"
     needs = frozenset({"stepwise", "one-pass"})
+    usual_drafters = (PUBLISHED, "prompt-lookup")
     settings_class = LinearSettings
 
     @property
     def max_nodes(self) -> int:
-        return self.settings.length
+        return self.settings.budget
 
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
         builder = TreeBuilder(root)
-        length = min(self.settings.length, max_depth)
+        length = min(self.settings.budget, max_depth)
         if length > 0 and isinstance(drafter, OnePassDrafter):
             marginals = drafter.marginals(root, 1)
             for token, logprob in zip(marginals.token[:length, 0], marginals.logprob[:length, 0], strict=True):

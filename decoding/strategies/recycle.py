@@ -28,6 +28,7 @@ class Recycle(Strategy[RecycleSettings]):
     title = "Token Recycling"
     paper = "Token Recycling (Luo et al. 2025), section 3"
     needs = frozenset({"stepwise"})
+    usual_drafters = ("transition-matrix",)
     settings_class = RecycleSettings
 
     @property

@@ -1,0 +1,107 @@
+"""What goes wrong when a checkpoint is read from the Hub or from a folder, told in one line with the way out."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from decoding.errors import BadRequest, CanopyError, ModelUnavailable, OutOfMemory, UnsupportedModel
+from decoding.wheel import Report
+
+READABLE = (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, MemoryError)
+"""What transformers and huggingface_hub raise for a checkpoint that is missing, damaged or of an unknown kind."""
+SAFETENSORS_HINT = "Use a checkpoint in safetensors, or convert it with save_pretrained: pickled weights are not read."
+OFFLINE_HINT = "Check the network and HF_ENDPOINT, use a model that is in the cache, or the embedded smollm2-135m."
+
+
+@contextmanager
+def told_plainly(model_id: str) -> Iterator[None]:
+    """Turns the many exceptions of loading into one CanopyError with a hint; passes CanopyErrors on."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except CanopyError:
+        raise
+    except SafetensorError as error:
+        raise ModelUnavailable(
+            f"The weights of {model_id} are damaged: {_first_line(error)}.", "Fetch the checkpoint again."
+        ) from error
+    except READABLE as error:
+        raise explain(error, model_id) from error
+
+
+def explain(error: BaseException, model_id: str) -> CanopyError:
+    """The CanopyError for what huggingface_hub or transformers raised about `model_id`."""
+    from huggingface_hub import errors as hub
+
+    chain = list(_chain(error))
+    text = " ".join(str(link) for link in chain)
+    network = any(type(link).__module__.split(".")[0].startswith(("httpx", "httpcore", "requests")) for link in chain)
+    if any(isinstance(link, MemoryError) for link in chain) or "out of memory" in text or "can't allocate" in text:
+        return out_of_memory(model_id)
+    if _any(chain, hub.GatedRepoError):
+        return ModelUnavailable(
+            f"{model_id} is gated: its owner asks for an account.",
+            "Accept its terms on its Hub page, then run `hf auth login` or set HF_TOKEN.",
+        )
+    if _any(chain, hub.RepositoryNotFoundError, hub.RevisionNotFoundError):
+        return ModelUnavailable(
+            f"There is no model {model_id} on the Hub, or it is private.", "Check the spelling (owner/name) or log in."
+        )
+    if _any(chain, hub.HFValidationError):
+        return BadRequest(f"{model_id!r} is not the name of a model.", "Give a Hub id (owner/name) or a folder.")
+    if any(getattr(link, "errno", None) in (errno.ENOSPC, errno.EDQUOT) for link in chain):
+        return ModelUnavailable(f"The disk is full: {model_id} does not fit.", "Free some space or set HF_HOME.")
+    if network or _any(chain, hub.OfflineModeIsEnabled, hub.LocalEntryNotFoundError):
+        return ModelUnavailable(f"{model_id} could not be fetched: the Hub was not reached.", OFFLINE_HINT)
+    if "safetensors" in text and ("no file named" in text or "does not appear to have" in text):
+        return UnsupportedModel(f"{model_id} has no weights in safetensors.", SAFETENSORS_HINT)
+    if isinstance(error, ImportError):
+        return UnsupportedModel(f"{model_id} needs a package that is not here: {_first_line(error)}.", "Install it.")
+    return ModelUnavailable(
+        f"{model_id} could not be loaded: {_first_line(error)}.", "Check its files, or choose another model."
+    )
+
+
+def out_of_memory(model_id: str, detail: str = "") -> OutOfMemory:
+    return OutOfMemory(
+        f"There is not enough memory for {model_id}{detail}.",
+        "Choose a smaller model, --dtype bfloat16, or free memory used by other programs.",
+    )
+
+
+def weights_folder(model_id: str, report: Report) -> Path:
+    """The folder with the JSON and safetensors files of a Hub id or local folder: for drafters that load themselves."""
+    from huggingface_hub import snapshot_download
+
+    folder = Path(model_id).expanduser()
+    if not folder.is_dir():
+        report(f"Fetching {model_id} from the Hub, unless it is cached.")
+        with told_plainly(model_id):
+            folder = Path(snapshot_download(model_id, allow_patterns=["*.json", "*.safetensors"]))
+    check_folder(folder, model_id)
+    return folder
+
+
+def check_folder(folder: Path, model_id: str) -> None:
+    """Raises where a local folder cannot be a safetensors checkpoint."""
+    if not (folder / "config.json").is_file():
+        raise BadRequest(f"{model_id} has no config.json.", "Give the folder of a Hugging Face checkpoint.")
+    if not any(folder.glob("*.safetensors")):
+        raise UnsupportedModel(f"{model_id} has no weights in safetensors.", SAFETENSORS_HINT)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _any(chain: list[BaseException], *kinds: type[BaseException]) -> bool:
+    return any(isinstance(link, kinds) for link in chain)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:300].rstrip(".:")

@@ -1,0 +1,104 @@
+"""Reads a checkpoint's config alone, so that what does not fit is refused before anything loads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decoding.errors import BadRequest, UnsupportedModel
+from decoding.hub import told_plainly
+from decoding.presets import EMBEDDED, PRESETS, locate
+
+CAUSAL_LM, BLOCK_DIFFUSION, EAGLE3 = "causal-lm", "block-diffusion", "eagle3"
+DRAFTER_KINDS = {"DFlashDraftModel": BLOCK_DIFFUSION, "LlamaForCausalLMEagle3": EAGLE3}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What the fit check needs to know of a model."""
+
+    name: str
+    """As the user gave it."""
+    kind: str
+    """`causal-lm`, `block-diffusion` or `eagle3`."""
+    architecture: str
+    vocab_size: int
+    """Rows of the output head, so ids run from 0 to vocab_size - 1. This is what two models are compared by. It may
+    exceed the tokenizer's length: Qwen3 pads 151,669 tokens to 151,936 rows."""
+    hidden_size: int
+    layers: int
+    max_context: int
+    """Positions the model was made for; 0 where the config does not say."""
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The whole config, for what only one kind of drafter knows."""
+
+
+EMBEDDED_CONFIG = ModelConfig(PRESETS[0].id, CAUSAL_LM, "LlamaForCausalLM", 49_152, 576, 30, 8192)
+"""Known without fetching; a test compares it with the file."""
+
+
+def read_config(model_id: str) -> ModelConfig:
+    """The config of a preset, Hub id or local folder; fetches no weights.
+
+    Raises UnknownName, BadRequest, ModelUnavailable, or UnsupportedModel for what is neither a causal language
+    model nor a drafter of a known kind.
+    """
+    place = locate(model_id)
+    if place == EMBEDDED:
+        return EMBEDDED_CONFIG
+    if Path(place).is_dir() and not Path(place, "config.json").is_file():
+        raise BadRequest(f"{model_id} has no config.json.", "Give the folder of a Hugging Face checkpoint.")
+    with told_plainly(model_id):
+        from transformers import PreTrainedConfig
+
+        raw, _ = PreTrainedConfig.get_config_dict(place)
+    architectures = [str(name) for name in raw.get("architectures") or ()]
+    for architecture in architectures:
+        if architecture in DRAFTER_KINDS:
+            return _drafter_config(model_id, architecture, raw)
+    return _causal_config(model_id, architectures, raw)
+
+
+def _drafter_config(model_id: str, architecture: str, raw: Mapping[str, Any]) -> ModelConfig:
+    try:
+        return ModelConfig(
+            name=model_id,
+            kind=DRAFTER_KINDS[architecture],
+            architecture=architecture,
+            vocab_size=int(raw["vocab_size"]),
+            hidden_size=int(raw["hidden_size"]),
+            layers=int(raw["num_hidden_layers"]),
+            max_context=int(raw.get("max_position_embeddings") or 0),
+            raw=raw,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnsupportedModel(f"The config of {model_id} lacks or garbles {error}.", "Fetch it again.") from None
+
+
+def _causal_config(model_id: str, architectures: list[str], raw: Mapping[str, Any]) -> ModelConfig:
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    kind = raw.get("model_type")
+    default = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)
+    known = {name for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+             for name in ((value,) if isinstance(value, str) else value)}  # fmt: skip
+    named = next((name for name in architectures if name in known), None)
+    if default is None or (architectures and named is None):
+        what = architectures[0] if architectures else f"of type {kind!r}"
+        raise UnsupportedModel(
+            f"{model_id} is {what}, which is not a causal language model that transformers knows.",
+            "Choose a decoder-only model; models with their own code are not run.",
+        )
+    with told_plainly(model_id):
+        config = CONFIG_MAPPING[kind].from_dict(dict(raw)).get_text_config()
+        return ModelConfig(
+            name=model_id,
+            kind=CAUSAL_LM,
+            architecture=named or str(default),
+            vocab_size=int(config.vocab_size),
+            hidden_size=int(config.hidden_size),
+            layers=int(config.num_hidden_layers),
+            max_context=int(getattr(config, "max_position_embeddings", 0) or 0),
+            raw=raw,
+        )

@@ -1,0 +1,87 @@
+"""Probabilities against the warpers of Hugging Face, and draws against the probabilities."""
+
+import pytest
+import torch
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from decoding.errors import BadRequest
+from decoding.sampling import Sampling, draw, probabilities
+
+
+def warped(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """What `generate` samples from, warpers in its order."""
+    ids = torch.zeros(len(logits), 1, dtype=torch.long)
+    scores = TemperatureLogitsWarper(sampling.temperature)(ids, logits)
+    if sampling.top_k:
+        scores = TopKLogitsWarper(sampling.top_k)(ids, scores)
+    if sampling.top_p < 1:
+        scores = TopPLogitsWarper(sampling.top_p)(ids, scores)
+    return scores.softmax(-1)
+
+
+@pytest.mark.parametrize("vocab", [2, 5, 300, 1003, 12_000])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 6.0])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("top_k", [0, 1, 3, 50])
+@pytest.mark.parametrize("top_p", [1e-9, 0.3, 0.9, 0.999, 1.0])
+def test_as_hugging_face(vocab: int, spread: float, temperature: float, top_k: int, top_p: float) -> None:
+    logits = torch.randn(4, vocab, generator=torch.Generator().manual_seed(vocab)) * spread
+    sampling = Sampling(temperature, top_p, top_k)
+    ours, theirs = probabilities(logits, sampling), warped(logits, sampling)
+    torch.testing.assert_close(ours.sum(1), torch.ones(4))
+    # Where the mass meets top_p within rounding, one token more or less is kept: it may carry what rounding hides.
+    kept, kept_there = ours > 0, theirs > 0
+    edge = (kept != kept_there) & (torch.maximum(ours, theirs) > 2e-4)
+    assert not bool(edge.any())
+    torch.testing.assert_close(ours, theirs, atol=2e-4 if bool((kept != kept_there).any()) else 1e-6, rtol=1e-4)
+
+
+def test_ties_at_the_kth_value_are_kept() -> None:
+    logits = torch.tensor([[3.0, 1.0, 1.0, 0.0]])
+    assert (probabilities(logits, Sampling(1.0, top_k=2)) > 0).tolist() == [[True, True, True, False]]
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-45, 5e-324])
+def test_a_tiny_temperature_is_greedy_and_finite(temperature: float) -> None:
+    logits = torch.randn(6, 1003, generator=torch.Generator().manual_seed(0)) * 50
+    logits[0, 7] = logits[0, 900] = 1e4
+    for sampling in (Sampling(temperature), Sampling(temperature, 0.5), Sampling(temperature, 0.9, 3)):
+        probs = probabilities(logits, sampling)
+        assert bool(torch.isfinite(probs).all())
+        torch.testing.assert_close(probs[1:], probabilities(logits, Sampling())[1:])
+    assert probabilities(logits, Sampling(temperature))[0, [7, 900]].tolist() == [0.5, 0.5]
+
+
+def test_a_tiny_top_p_keeps_one_token() -> None:
+    logits = torch.randn(6, 1003)
+    assert (probabilities(logits, Sampling(1.0, 1e-12)) > 0).sum(1).tolist() == [1] * 6
+    assert (probabilities(torch.zeros(2, 1003), Sampling(1.0, 1e-12)) > 0).sum(1).tolist() == [1] * 2
+
+
+def test_greedy_puts_all_on_the_lowest_of_the_best() -> None:
+    assert probabilities(torch.tensor([[1.0, 2.0, 2.0]]), Sampling()).tolist() == [[0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize(("temperature", "top_p", "top_k"), [(-1, 1, 0), (float("nan"), 1, 0), (1, 0, 0), (1, 1, -1)])
+def test_bad_values_are_refused(temperature: float, top_p: float, top_k: int) -> None:
+    with pytest.raises(BadRequest):
+        Sampling(temperature, top_p, top_k)
+
+
+def test_draws_follow_the_probabilities() -> None:
+    """Six standard errors for every token: about one seed in 10^8 would fail, and the seed is fixed."""
+    probs = torch.tensor([0.5, 0.0, 0.3, 0.15, 0.05, 0.0])
+    count = 200_000
+    tokens = draw(probs.expand(count, -1), torch.Generator().manual_seed(5))
+    share = torch.bincount(tokens, minlength=6) / count
+    assert share[[1, 5]].tolist() == [0.0, 0.0]
+    assert bool(((share - probs).abs() <= 6 * (probs * (1 - probs) / count).sqrt()).all())
+
+
+def test_a_draw_never_runs_off_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that add up to more than 1, or to less, with the largest uniform number there is."""
+    monkeypatch.setattr(torch, "rand", lambda rows, *_, **__: torch.full((rows, 1), 1 - 2**-53, dtype=torch.float64))
+    probs = torch.tensor([[0.7, 0.3000004, 0.0], [0.2, 0.7, 0.0], [1.0, 0.0, 0.0]])
+    assert draw(probs, torch.Generator()).tolist() == [1, 1, 0]
+    monkeypatch.setattr(torch, "rand", lambda rows, *_, **__: torch.zeros(rows, 1, dtype=torch.float64))
+    assert draw(probs.flip(1), torch.Generator()).tolist() == [1, 1, 2]
