@@ -10,7 +10,7 @@ import { TreeView } from "./tree_view.js";
 import { listenToKeys } from "./keys.js";
 
 const FINISH = { end: "finished", length: "reached its length", context: "filled the context", interrupted: "stopped" };
-const LEDE = "A recorded run: each round the drafter grows a tree of guesses, the target checks all of it in one pass and keeps the longest path it agrees with.";
+const LEDE = "A recorded run: the drafter guesses a tree, the target checks it in one pass and keeps the path it agrees with.";
 
 const recorded = fetch(new URL("traces/welcome.jsonl", import.meta.url));
 recorded.catch(() => {}); // reported where it is used
@@ -130,7 +130,7 @@ class Explore {
     const { part } = this;
     write(part.prompt, prose(header.prompt ?? ""));
     write(part.promptLine, "Prompt: " + prose(header.prompt ?? "").replace(/\s+/g, " "));
-    write(part.lede, log.id === "recorded" ? LEDE : "Your run. Each round: a tree of guesses, one pass of the target, the longest path it agrees with.");
+    write(part.lede, log.id === "recorded" ? LEDE : "Your run: the drafter guesses a tree, the target checks it in one pass and keeps the path it agrees with.");
     part.own.hidden = log.id !== "recorded";
     const names = [header.target, header.drafter, header.strategy].filter((name) => name && name !== "none");
     const device = document.querySelector("#cy-device");

@@ -5,11 +5,33 @@ import { layout } from "./tree_layout.js";
 import { label, number, plural, probability } from "./glyphs.js";
 import { RETRIEVAL } from "./run_log.js";
 
-const PAD = { left: 30, right: 74, top: 22, bottom: 18 };
-const LABEL_HEIGHT = 13;
+const PAD = { left: 30, right: 84, top: 22, bottom: 18 };
+const LETTER = 6.7; // width of a letter of the label font
+const NARROWEST = 54; // of a column, where not the whole tree was asked for
 const COLOURS = ["ink", "muted", "faint", "surface", "accepted", "draft", "draft-line", "retrieval", "retrieval-line",
   "bonus", "select", "edge"];
 const reduceText = (text, limit) => (text.length > limit ? text.slice(0, Math.max(1, limit - 1)) + "\u2026" : text);
+
+// What is taken on the canvas: boxes by bands of height, each with its owner, who does not stand in its own way.
+class Bands {
+  #bands = new Map();
+
+  add(left, right, y, half, owner) {
+    const band = Math.floor(y / 13);
+    if (!this.#bands.has(band)) this.#bands.set(band, []);
+    this.#bands.get(band).push({ left, right, y, half, owner });
+  }
+
+  touches(left, right, y, half, owner) {
+    const band = Math.floor(y / 13);
+    for (let b = band - 1; b <= band + 1; b++) {
+      for (const box of this.#bands.get(b) ?? []) {
+        if (box.owner !== owner && box.left < right && box.right > left && Math.abs(box.y - y) < half + box.half) return true;
+      }
+    }
+    return false;
+  }
+}
 
 export class TreeView {
   constructor(host, { onSelect = () => {} } = {}) {
@@ -51,7 +73,7 @@ export class TreeView {
   // All of the tree; with `path`, the accepted path and what stood beside it.
   fit(path = false) {
     this.moved = path;
-    this.#fitAll();
+    this.#fitAll(0);
     if (path && this.round) this.#focusPath();
     this.draw();
   }
@@ -64,14 +86,17 @@ export class TreeView {
 
   // ---- geometry -------------------------------------------------------------------------------------------------
 
-  #fitAll() {
+  #fitAll(narrowest = NARROWEST) {
     if (!this.plan || !this.size.width) return;
     const { width, height } = this.size;
     this.left = PAD.left + Math.min(56, 6.7 * this.#labelOf(0).length);
     const room = width - this.left - Math.min(PAD.right, width * 0.14);
-    this.scale = { x: Math.min(150, room / this.columns),
+    this.scale = { x: Math.min(150, Math.max(narrowest, room / this.columns)),
       y: Math.min(30, (height - PAD.top - PAD.bottom) / Math.max(1, this.plan.rows - 1)) };
-    this.offset = { x: this.left, y: (height - this.scale.y * (this.plan.rows - 1)) / 2 };
+    // Where columns stay legible at the price of the far end, the end of the accepted path stays in sight.
+    const end = this.round.depth[this.round.end] + 1.2;
+    const shift = narrowest ? Math.max(0, this.left + end * this.scale.x + 30 - width) : 0;
+    this.offset = { x: this.left - shift, y: (height - this.scale.y * (this.plan.rows - 1)) / 2 };
   }
 
   // A view that the user has set keeps the root where it was.
@@ -258,35 +283,55 @@ export class TreeView {
     pen.stroke();
   }
 
-  // Labels by column: accepted path first, then by cumulative probability; one that would touch another is left out.
+  // Labels where there is room: accepted path first, then by cumulative probability. A label that would touch another
+  // label or a node is cut to its column, and left out if that does not help. Bands of 13 pixels keep this cheap.
   #drawLabels(pen) {
-    const { plan } = this;
-    const path = new Set(this.round.path);
+    const { plan, round } = this;
+    const path = new Set(round.path);
     const rank = (node) =>
       node === this.selected || node === this.hovered ? 4 : this.#isBonus(node) ? 3 : path.has(node) ? 2
         : (this.#fate(node) === "rejected" ? 0.001 : 0) + this.#weight(node);
     const ranks = Float64Array.from({ length: plan.total }, (_, node) => rank(node));
     const order = Array.from({ length: plan.total }, (_, node) => node).sort((a, b) => ranks[b] - ranks[a]);
-    const taken = new Map(); // column and 13-pixel band -> the heights used there
+    const taken = new Bands();
+    for (let node = 0; node < plan.total; node++) {
+      const r = this.#radius(node);
+      taken.add(this.#x(node) - r, this.#x(node) + r, this.#y(node), r, node);
+    }
     pen.textBaseline = "middle";
     pen.lineJoin = "round";
     pen.lineWidth = 3.5;
     pen.strokeStyle = this.colour.surface;
     for (const node of order) {
-      const y = this.#y(node) - (this.#isLeaf(node) || node === 0 ? 0 : 8);
-      if (y < 4 || y > this.size.height - 16) continue;
-      const column = plan.depth[node] * 100000;
-      const band = Math.floor(y / LABEL_HEIGHT);
-      let clash = false;
-      for (let b = band - 1; b <= band + 1 && !clash; b++) {
-        clash = (taken.get(column + b) ?? []).some((other) => Math.abs(other - y) < LABEL_HEIGHT);
-      }
-      const strong = ranks[node] >= 2;
-      const limit = Math.floor((this.scale.x - this.#radius(node) - 9) / 6.7);
-      if (clash || (node !== 0 && limit < (strong ? 2 : 3))) continue;
-      taken.set(column + band, [...(taken.get(column + band) ?? []), y]);
-      this.#drawLabel(pen, node, y, strong || node === 0, limit);
+      const strong = ranks[node] >= 2 || node === 0;
+      if (strong || this.scale.x > 26) this.#placeLabel(pen, node, strong, taken);
     }
+  }
+
+  #placeLabel(pen, node, strong, taken) {
+    const root = node === 0;
+    const y = this.#labelHeight(node);
+    if (y < 4 || y > this.size.height - 16) return;
+    const x = this.#x(node) + (root ? -1 : 1) * (this.#radius(node) + 4);
+    const room = root ? 9 : Math.floor((this.size.width - x - 2) / LETTER);
+    const own = Math.floor((this.scale.x - this.#radius(node) - 9) / LETTER);
+    const full = reduceText(this.#labelOf(node), Math.min(strong ? 16 : 12, room));
+    for (const text of [full, reduceText(full, Math.min(own, room))]) {
+      const width = text.length * LETTER;
+      const from = root ? x - width : x;
+      if (text.length < Math.min(full.length, strong ? 2 : 3) || taken.touches(from, from + width, y, 6, node)) continue;
+      taken.add(from, from + width, y, 6.5, node);
+      return this.#drawLabel(pen, node, text, x, y, strong);
+    }
+  }
+
+  // Beside a leaf; above an inner node, or below it where the accepted path turns up.
+  #labelHeight(node) {
+    const y = this.#y(node);
+    if (node === 0 || this.#isLeaf(node)) return y;
+    const place = this.round.path.indexOf(node);
+    const next = place < 0 ? null : this.round.path[place + 1] ?? (this.round.bonus ? this.plan.count : null);
+    return next !== null && next !== undefined && this.#y(next) < y - 3 ? y + 9 : y - 9;
   }
 
   #isLeaf(node) {
@@ -294,15 +339,10 @@ export class TreeView {
       (!this.round.children[node].length && !(this.round.bonus && this.round.bonus.parent === node));
   }
 
-  #drawLabel(pen, node, y, strong, limit) {
-    const fate = this.#fate(node);
+  #drawLabel(pen, node, text, x, y, strong) {
     pen.font = (strong ? "600 " : "") + "11px " + this.font;
-    pen.fillStyle = strong ? this.colour.ink : fate === "unreached" ? this.colour.muted : this.colour.ink;
-    const root = node === 0;
-    pen.textAlign = root ? "right" : "left";
-    const last = this.plan.depth[node] >= this.columns; // has the right margin to itself
-    const text = reduceText(this.#labelOf(node), root ? 9 : last ? Math.max(limit, 9) : limit);
-    const x = this.#x(node) + (root ? -1 : 1) * (this.#radius(node) + 4);
+    pen.fillStyle = strong || this.#fate(node) !== "unreached" ? this.colour.ink : this.colour.muted;
+    pen.textAlign = node === 0 ? "right" : "left";
     pen.strokeText(text, x, y);
     pen.fillText(text, x, y);
   }

@@ -55,14 +55,16 @@ class DecodingEngine:
         self._catalogue, self._fit, self._run = catalogue, fit, run
         self._strategies = STRATEGIES
         self._models = ModelStore()
+        self._targets = {item.id: item for item in catalogue.targets()}
+        self._drafters = {item.id: item for item in catalogue.drafters()}
         self.default_target = run.RunSettings.target
         self.default_strategy = run.RunSettings.strategy
 
     def targets(self) -> list[Choice]:
-        return [(item.title, item.id) for item in self._catalogue.targets()]
+        return [(item.title, item.id) for item in self._targets.values()]
 
     def drafters(self) -> list[Choice]:
-        return [(item.title, item.id) for item in self._catalogue.drafters()]
+        return [(item.title, item.id) for item in self._drafters.values()]
 
     def strategies(self) -> list[Choice]:
         return [(item.title, name) for name, item in self._strategies.items()]
@@ -73,8 +75,8 @@ class DecodingEngine:
         return options_of(self._strategies[strategy].settings_class)
 
     def misfit(self, target: str, drafter: str, strategy: str) -> str | None:
-        info = None if drafter == "none" else self._catalogue.drafter_info(drafter, target)
-        return self._fit.misfit(self._catalogue.target_info(target), info, self._strategies[strategy])
+        info = None if drafter == "none" else self._drafters[drafter]
+        return self._fit.misfit(self._targets[target], info, self._strategies[strategy])
 
     def usual_drafter(self, target: str, strategy: str) -> str:
         return self._catalogue.usual_drafter(target, self._strategies[strategy]) or "none"

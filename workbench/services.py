@@ -53,11 +53,15 @@ class Services:
         kept = drafter if drafter in _ids(usable) else usable[0][1]
         offered = [item for item in strategies if fits(kept, item[1])]
         chosen = strategy if strategy in _ids(offered) else offered[0][1]
-        reasons = [
-            (title, engine.misfit(target, one, chosen) or "") for title, one in drafters if one not in _ids(usable)
-        ]
+        reasons = [(title, self._why_never(target, one)) for title, one in drafters if one not in _ids(usable)]
         reasons += [(t, engine.misfit(target, kept, way) or "") for t, way in strategies if way not in _ids(offered)]
         return Offer(usable, kept, offered, chosen, reasons)
+
+    def _why_never(self, target: str, drafter: str) -> str:
+        """Why a drafter fits no strategy; a reason that speaks of the target says more than one about the strategy."""
+        reasons = [self.engine.misfit(target, drafter, way) or "" for way in _ids(self.engine.strategies())]
+        title = next(title for title, name in self.engine.targets() if name == target)
+        return next((reason for reason in reasons if title in reason), reasons[-1])
 
     def require_known(self, target: str, drafter: str | None, strategy: str) -> None:
         """Only what stands in the catalogue is served: a visitor cannot make the server load a path or a Hub id."""

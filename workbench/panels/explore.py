@@ -58,10 +58,7 @@ class ExplorePanel:
         self.prompt = gr.Textbox(
             EXAMPLES[0][1], label="Prompt", lines=4, max_lines=10, max_length=20_000, elem_id="cy-prompt"
         )
-        self.examples = gr.Dropdown(
-            EXAMPLES, value=None, label="Examples", show_label=False, container=False, elem_id="cy-examples",
-            filterable=False, info="Examples by kind of task",
-        )  # fmt: skip
+        self.examples = gr.Dropdown(EXAMPLES, value=EXAMPLES[0][1], label="Examples", filterable=False)
         self.text = control_group(options_of(TextSettings), in_front="", folded="Text and sampling")
         self.compare = gr.Checkbox(False, label="Compare with plain decoding", elem_id="cy-compare")
         with gr.Row(elem_id="cy-buttons"):
