@@ -147,7 +147,7 @@ class Explore {
     this.text.extend(log);
     showFigures(part, log);
     if (last < 0) return this.#render();
-    const target = this.following ? last : this.current < 0 ? Math.min(3, last) : this.current;
+    const target = this.following ? last : this.current < 0 ? mostAccepted(log.rounds) : this.current;
     if (target !== this.current) this.#goto(target);
     else this.strip.show(log, this.current);
   }
@@ -257,6 +257,11 @@ class Explore {
     await this.#fetchGap(this.incoming);
     if (document.querySelector("[data-cy-status]")?.dataset.state === "busy") this.status("Stopped", "idle");
   }
+}
+
+// Where a recorded run opens: the round that went furthest says most.
+function mostAccepted(rounds) {
+  return rounds.reduce((best, round, index) => (round.accepted > rounds[best].accepted ? index : best), 0);
 }
 
 function toggleTheme() {

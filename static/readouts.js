@@ -20,7 +20,7 @@ function showComparison(part, comparison) {
   const speedup = comparison?.speedup ?? null;
   const slower = speedup !== null && speedup < 1;
   write(part.speedup, speedup === null ? "\u2014" : speedup.toFixed(2) + "\u00d7");
-  write(part.speedupName, slower ? "slower than plain decoding" : "\u00d7 plain decoding");
+  write(part.speedupName, slower ? "slower than plain decoding" : "vs plain decoding");
   part.speedupBox.classList.toggle("cy-slower", slower);
   part.speedupBox.classList.toggle("cy-faster", speedup !== null && !slower);
   const lossless = comparison?.lossless ?? null;

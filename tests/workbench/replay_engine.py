@@ -76,13 +76,14 @@ class ReplayEngine:
         events = [json.loads(line) for line in self.trace.read_text(encoding="utf-8").splitlines()]
         for event in events:
             if event["kind"] == "round":
+                if should_stop():
+                    continue
                 time.sleep(self.pause)
             if event["kind"] == "header":
                 event["prompt"] = request.prompt
             if event["kind"] == "summary" and should_stop():
                 event["finish"] = "interrupted"
-            if event["kind"] != "round" or not should_stop():
-                yield event
+            yield event
         if request.compare and not should_stop():
             lossless = {"identical": True, "first_divergence": None, "margin": None}
             yield {"kind": "comparison", "baseline": {}, "speedup": 1.42, "lossless": lossless}
