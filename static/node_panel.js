@@ -31,7 +31,7 @@ export class NodePanel {
     const from = isBonus ? "target" : node === 0 ? "root" : round.tree.source[node] === RETRIEVAL ? "retrieval" : "draft";
     this.part.nodeChips.replaceChildren(
       make("span", "cy-chip cy-fate-" + fate + (from === "retrieval" ? " cy-from-retrieval" : ""), FATES[fate]),
-      make("span", "cy-chip", from === "root" ? "root" : "from the " + (from === "draft" ? "drafter" : from)),
+      make("span", "cy-chip", from === "root" ? "root" : { draft: "from the drafter", retrieval: "retrieved", target: "from the target" }[from]),
       make("span", "cy-chip", "depth " + (isBonus ? round.depth[round.bonus.parent] + 1 : round.depth[node])));
   }
 

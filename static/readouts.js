@@ -37,7 +37,8 @@ function showComparison(part, comparison) {
 export function showRound(part, round) {
   const left = part.roundFacts;
   if (!round) return write(left, "");
-  write(left, `accepted ${round.accepted} of ${round.drafted} drafted` +
+  if (!round.drafted) write(left, "nothing drafted, 1 token from the target");
+  else write(left, `accepted ${round.accepted} of ${round.drafted} drafted` +
     (round.bonus ? " + 1 from the target" : "") + (round.retrieved ? ` \u00b7 ${round.retrieved} retrieved` : ""));
   showStages(part, round);
 }

@@ -208,7 +208,7 @@ export class TreeView {
     }
     const thin = this.scale.y < 4 ? 0.6 : 1;
     this.#stroke(pen, groups.unreached, this.colour.edge, thin, []);
-    this.#stroke(pen, groups.unreachedGraft, this.colour["retrieval-line"], thin, [4, 3], 0.55);
+    this.#stroke(pen, groups.unreachedGraft, this.colour.faint, thin, [4, 3]);
     this.#stroke(pen, groups.rejected, this.colour["draft-line"], 1.2, []);
     this.#stroke(pen, groups.rejectedGraft, this.colour["retrieval-line"], 1.4, [4, 3]);
     if (this.round.bonus) this.#stroke(pen, [this.plan.count], this.colour.bonus, 2, [1.5, 4]);
@@ -216,18 +216,16 @@ export class TreeView {
     this.#stroke(pen, groups.accepted, this.colour.accepted, 3, []);
   }
 
-  #stroke(pen, nodes, colour, width, dash, alpha = 1) {
+  #stroke(pen, nodes, colour, width, dash) {
     if (!nodes.length) return;
     pen.strokeStyle = colour;
     pen.lineWidth = width;
-    pen.globalAlpha = alpha;
     pen.lineCap = dash.length === 2 && dash[0] < 2 ? "round" : "butt";
     pen.setLineDash(dash);
     pen.beginPath();
     for (const node of nodes) this.#edge(pen, node);
     pen.stroke();
     pen.setLineDash([]);
-    pen.globalAlpha = 1;
   }
 
   #shape(pen, node, grow = 0) {

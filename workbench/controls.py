@@ -46,7 +46,9 @@ class ControlGroup:
         return [option.default for option in self.options.values()]
 
 
-def control_group(options: Mapping[str, Option], in_front: str = "budget", folded: str = "More settings") -> ControlGroup:
+def control_group(
+    options: Mapping[str, Option], in_front: str = "budget", folded: str = "More settings"
+) -> ControlGroup:
     """Draws the controls: the one named `in_front` stands open, the others are folded away, with a reset."""
     controls: dict[str, Any] = {}
     if in_front in options:

@@ -47,13 +47,13 @@ class ReplayEngine:
     def options(self, strategy: str) -> dict[str, Option]:
         return options_of(TreeSettings if strategy == "tree" else Settings)
 
-    def misfit(self, target: str, drafter: str, strategy: str) -> str | None:
+    def misfit(self, target: str, drafter: str, strategy: str) -> str | None:  # noqa: ARG002
         if drafter == "alien":
             return "DFlash for Qwen3-4B was trained for another target."
         wanted = {"tree": ("mini",), "chain": ("mini", "lookup"), "plain": ("none",)}[strategy]
         return None if drafter in wanted else f"{strategy} needs {' or '.join(wanted)}."
 
-    def usual_drafter(self, target: str, strategy: str) -> str:
+    def usual_drafter(self, target: str, strategy: str) -> str:  # noqa: ARG002
         return {"tree": "mini", "chain": "mini", "plain": "none"}[strategy]
 
     def run(
@@ -83,7 +83,8 @@ class ReplayEngine:
                 event["prompt"] = request.prompt
             if event["kind"] == "summary" and should_stop():
                 event["finish"] = "interrupted"
-            yield event
+            if event["kind"] != "comparison":
+                yield event
         if request.compare and not should_stop():
             lossless = {"identical": True, "first_divergence": None, "margin": None}
             yield {"kind": "comparison", "baseline": {}, "speedup": 1.42, "lossless": lossless}
