@@ -17,7 +17,9 @@ def test_an_empty_message_is_a_heartbeat():
 def test_hostile_text_stays_text_inside_the_json():
     hostile = "</script><img src=x onerror=alert(1)>${alert(1)}{{value}}\u2028"
     line = json.dumps({"kind": "status", "text": hostile}, ensure_ascii=False)
-    assert json.loads(run_message('a"b', 0, [line]))["events"][0]["text"] == hostile
+    message = run_message('a"b', 0, [line])
+    assert "<" not in message
+    assert json.loads(message)["events"][0]["text"] == hostile
 
 
 def test_reasons_name_what_is_not_offered_without_markup():

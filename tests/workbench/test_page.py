@@ -86,8 +86,9 @@ def _wait_for(address: str, seconds: float = 120) -> None:
 def _ink(page: Any) -> int:
     """How many pixels of the tree's canvas are drawn."""
     return page.evaluate(
-        "() => { const c = canopy.explore.tree.canvas;"
-        "return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((v, i) => i % 4 === 3 && v).length }"
+        "() => { const { canvas, context } = canopy.explore.tree;"
+        "return context.getImageData(0, 0, canvas.width, canvas.height).data"
+        ".filter((value, i) => i % 4 === 3 && value).length }"
     )
 
 
@@ -169,10 +170,12 @@ def test_a_finished_run_is_complete_and_compared(browser, replay):
     page, _ = opened(browser, replay)
     page.locator("#cy-compare input").check()
     page.locator("#cy-run").click()
-    page.wait_for_function("() => canopy.explore.log.comparison", timeout=60_000)
+    page.wait_for_function(
+        "() => canopy.explore.log.id !== 'recorded' && canopy.explore.log.comparison", timeout=60_000
+    )
     rounds = sum(json.loads(line)["kind"] == "round" for line in WELCOME.read_text(encoding="utf-8").splitlines())
     assert page.evaluate("() => canopy.explore.log.rounds.map((r) => r.index)") == list(range(rounds))
-    assert page.inner_text("[data-part=speedup]") == "1.42×"
+    assert page.inner_text("[data-part=speedup]") == "1.42\u00d7"
     assert "identical" in page.inner_text("[data-part=lossless]")
 
 

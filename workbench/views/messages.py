@@ -5,8 +5,12 @@ from collections.abc import Sequence
 
 
 def run_message(ticket: str, first: int, lines: Sequence[str]) -> str:
-    """Events (already JSON text) number `first` onwards of a run. A string, because nested values are slow."""
-    return f'{{"run":{json.dumps(ticket)},"first":{int(first)},"events":[{",".join(lines)}]}}'
+    """Events (already JSON text) number `first` onwards of a run. A string, because nested values are slow.
+
+    `<` stands only inside JSON strings, where it can be escaped: so no markup is ever on the way to the page.
+    """
+    message = f'{{"run":{json.dumps(ticket)},"first":{int(first)},"events":[{",".join(lines)}]}}'
+    return message.replace("<", "\\u003c")
 
 
 def reasons_text(reasons: Sequence[tuple[str, str]]) -> str:
