@@ -1,7 +1,7 @@
 """The decoding loop: draft, verify, commit, as a generator of rounds. Plain decoding goes the same way."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -66,7 +66,7 @@ def decode(
     verifier: Verifier,
     request: Request,
     should_stop: Callable[[], bool] = never,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Yields a RunHeader after the prefill, then every Round, then a Summary.
 
     Stops after the round in flight once `should_stop()` says so; the summary then says `interrupted`. Closing the
