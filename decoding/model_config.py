@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decoding.errors import BadRequest, UnsupportedModel
+from decoding.errors import BadRequest, ModelUnavailable, UnsupportedModel
 from decoding.hub import told_plainly
 from decoding.presets import EMBEDDED, PRESETS, locate
 
@@ -52,6 +52,8 @@ def read_config(model_id: str) -> ModelConfig:
         from transformers import PreTrainedConfig
 
         raw, _ = PreTrainedConfig.get_config_dict(place)
+    if not isinstance(raw, dict):
+        raise ModelUnavailable(f"The config.json of {model_id} is not a JSON object.", "Fetch the checkpoint again.")
     architectures = [str(name) for name in raw.get("architectures") or ()]
     for architecture in architectures:
         if architecture in DRAFTER_KINDS:
@@ -79,7 +81,7 @@ def _causal_config(model_id: str, architectures: list[str], raw: Mapping[str, An
     from transformers import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    kind = raw.get("model_type")
+    kind = str(raw.get("model_type"))
     default = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)
     known = {name for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
              for name in ((value,) if isinstance(value, str) else value)}  # fmt: skip
