@@ -48,7 +48,7 @@ def read_config(model_id: str) -> ModelConfig:
         return EMBEDDED_CONFIG
     if Path(place).is_dir() and not Path(place, "config.json").is_file():
         raise BadRequest(f"{model_id} has no config.json.", "Give the folder of a Hugging Face checkpoint.")
-    with told_plainly(model_id):
+    with told_plainly(model_id, "config"):
         from transformers import PreTrainedConfig
 
         raw, _ = PreTrainedConfig.get_config_dict(place)
@@ -92,7 +92,7 @@ def _causal_config(model_id: str, architectures: list[str], raw: Mapping[str, An
             f"{model_id} is {what}, which is not a causal language model that transformers knows.",
             "Choose a decoder-only model; models with their own code are not run.",
         )
-    with told_plainly(model_id):
+    with told_plainly(model_id, "config"):
         config = CONFIG_MAPPING[kind].from_dict(dict(raw)).get_text_config()
         return ModelConfig(
             name=model_id,

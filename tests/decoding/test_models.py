@@ -118,13 +118,22 @@ def test_code_that_comes_with_a_checkpoint_is_not_run(llama: Path) -> None:
     assert not Path("/tmp/canopy-evil").exists()
 
 
-@pytest.mark.parametrize("with_config_only", [True, False])
-def test_a_missing_tokenizer_is_noticed(with_config_only: bool, llama: Path) -> None:
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        if name == "tokenizer.json" or not with_config_only:
-            (llama / name).unlink()
-    with pytest.raises(UnsupportedModel, match="tokenizer"):
+@pytest.mark.parametrize("gone", [["tokenizer.json"], ["tokenizer.json", "tokenizer_config.json"]])
+def test_a_missing_tokenizer_is_noticed(gone: list[str], llama: Path) -> None:
+    for name in gone:
+        (llama / name).unlink()
+    with pytest.raises((UnsupportedModel, ModelUnavailable), match="tokenizer"):
         load(llama)
+
+
+def test_a_missing_shard(llama: Path) -> None:
+    sharded = llama / "sharded"
+    load(llama).model.save_pretrained(sharded, max_shard_size="20KB")
+    tiny.save_tokenizer(sharded)
+    assert load(sharded).dtype == "float32"
+    next(sharded.glob("model-00002-*")).unlink()
+    with pytest.raises(ModelUnavailable, match="model-00002"):
+        load(sharded)
 
 
 @pytest.mark.parametrize(
