@@ -174,6 +174,7 @@ def test_recycle_takes_the_paper_template():
     assert make_strategy("recycle", {}).grow(Toy(3), 5, 2).tree.drafted == 29
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 999), st.integers(1, 120))
 def test_recycle_leaves_out_what_is_missing(seed: int, budget: int):
     full = make_strategy("recycle", {"budget": budget}).grow(Toy(seed, False), 5, 99).tree
