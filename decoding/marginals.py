@@ -128,7 +128,8 @@ def _log_mass(row: Floats, peak: np.float32, buffer: Floats) -> float:
         held = buffer[: len(chunk)]
         np.exp(np.subtract(chunk, np.float32(shift), out=held) if shift else chunk, out=held)
         mass += float(held.sum())
-    return float(np.log(mass)) - (float(peak) - shift)
+    # Against the best entry's own rounded exponential: one certain token comes out as exactly 0.
+    return float(np.log(mass / np.exp(np.float32(peak - shift))))
 
 
 @functools.cache

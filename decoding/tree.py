@@ -11,7 +11,8 @@ def depths(parent: Ints) -> Ints:
 
     All nodes step to their parents together, once per level. For parents [-1, 0, 1, 1]: [0, 1, 2, 2].
     """
-    return np.add.reduce(ancestor_lines(parent)[:-1] > 0, axis=0, dtype=np.int32)
+    depth: Ints = np.count_nonzero(ancestor_lines(parent), axis=0).astype(np.int32)
+    return depth
 
 
 def ancestor_lines(parent: Ints) -> NDArray[np.int64]:
