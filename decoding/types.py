@@ -102,7 +102,9 @@ class Marginals:
         object.__setattr__(self, "token", frozen_array(self.token, np.int32))
         object.__setattr__(self, "logprob", frozen_array(self.logprob, np.float32))
         _require(self.token.ndim == 2 and self.token.shape == self.logprob.shape, "marginals must be [positions, k]")
-        _require(bool(np.all(np.diff(self.logprob, axis=1) <= 0)), "marginals must be sorted, most likely first")
+        # Compared, not subtracted: -inf (an impossible token) may follow -inf.
+        ordered = bool(np.all(self.logprob[:, 1:] <= self.logprob[:, :-1]))
+        _require(ordered, "marginals must be sorted, most likely first")
 
 
 @dataclass(frozen=True, eq=False)
