@@ -1,14 +1,13 @@
 """DDTree: the optimal tree for a drafter that gives one distribution per position."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from decoding.drafters.base import Drafter, OnePassDrafter
 from decoding.errors import Incompatible
 from decoding.settings import Settings, option
-from decoding.strategies.base import DrafterKind, Growth, Strategy
+from decoding.strategies.base import Growth, Strategy
 from decoding.strategies.best_first import Prefixes, best_prefixes
 from decoding.types import Marginals, Source, Tree
 
@@ -27,12 +26,12 @@ class DDTree(Strategy[DDTreeSettings]):
     that the root and the first b of them are the optimal tree for a budget of b (Proposition 2).
     """
 
-    name: ClassVar[str] = "ddtree"
-    title: ClassVar[str] = "DDTree"
-    paper: ClassVar[str] = "DDTree, section 4 and Algorithm 1"
-    needs: ClassVar[DrafterKind] = "one-pass"
-    needs_logprobs: ClassVar[bool] = True
-    settings_class: ClassVar[type[Settings]] = DDTreeSettings
+    name = "ddtree"
+    title = "DDTree"
+    paper = "DDTree, section 4 and Algorithm 1"
+    needs = frozenset({"one-pass"})
+    needs_logprobs = True
+    settings_class = DDTreeSettings
 
     @property
     def max_nodes(self) -> int:
