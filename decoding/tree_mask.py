@@ -1,45 +1,38 @@
-"""The additive attention mask of a tree, in a buffer that lives through a run."""
+"""The additive attention mask of a run's trees, in one buffer on the device."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from decoding.tree import ancestor_lines
-from decoding.types import Ints
-
 
 class TreeMask:
-    """Tree attention (DDTree, section 4.4) as an additive float32 mask: 0 where a node may look, -inf elsewhere.
+    """Tree attention (DDTree, section 4.4) as an additive mask: 0 where a node may look, -inf elsewhere.
 
     A tree leaves only a few zeros in each row, so filling the matrix costs far more than writing them. The buffer is
-    filled once; after that each tree puts back what the last one wrote. The past, which every node sees, lies to the
-    left of the tree's columns: a longer past is a wider view, and nothing is moved.
-
-    Attributes:
-        nodes: the most nodes a tree may have, the root counted.
-        past: the most committed positions before the root.
+    filled once; after that each tree takes back what the last one wrote. The committed text, which every node sees,
+    stands to the left and only grows, so its columns are cleared once, when it reaches them.
     """
 
-    def __init__(self, nodes: int, past: int = 0) -> None:
-        self.nodes, self.past = nodes, past
-        self._buffer = torch.zeros(nodes, past + nodes)
-        self._buffer[:, past:] = float("-inf")
-        self._entries: np.ndarray[tuple[int], np.dtype[np.float32]] = self._buffer.numpy().reshape(-1)
-        self._written = np.zeros(0, np.int64)
+    def __init__(self, nodes: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:
+        """Room for trees of `nodes` (the root counted) and for `columns` of committed text and nodes together."""
+        self.nodes = nodes
+        self.device = device
+        # Rows start at multiples of 16 entries, which is what the memory-efficient CUDA kernel asks for.
+        self.width = -(-columns // 16) * 16
+        self._buffer = torch.full((nodes, self.width), float("-inf"), dtype=dtype, device=device)
+        self._entries = self._buffer.view(-1)
+        self._written = torch.zeros(0, dtype=torch.int64, device=device)
+        self._past = 0
 
-    def write(self, parent: Ints, past: int = 0) -> Tensor:
-        """The mask `[nodes, past + nodes]` of one tree: a view, on the host, that the next call overwrites.
+    def write(self, entries: Tensor, count: int, past: int) -> Tensor:
+        """The mask `[1, 1, count, past + count]` of one tree: a view that the next call overwrites.
 
-        Raises:
-            ValueError: the tree or the past is larger than the buffer was made for.
+        `entries` are the places `row * width + past + column` that are seen, on the device; `past` never shrinks.
+        Raises ValueError where the tree or the text is larger than the buffer was made for.
         """
-        count = len(parent)
-        if count > self.nodes or past > self.past:
-            raise ValueError(f"the mask has room for {self.nodes} nodes after {self.past}, not {count} after {past}")
-        width = self.past + self.nodes
-        lines = ancestor_lines(parent)
-        lines += np.arange(self.past, self.past + count * width, width)
-        self._entries[self._written] = -np.inf
-        self._written = lines.reshape(-1)
-        self._entries[self._written] = 0.0
-        return self._buffer[:count, self.past - past : self.past + count]
+        if count > self.nodes or past + count > self.width or past < self._past:
+            raise ValueError(f"no room for {count} nodes behind {past} in a mask of {self.nodes} x {self.width}")
+        self._entries.index_fill_(0, self._written, float("-inf"))
+        self._buffer[:, self._past : past] = 0.0
+        self._entries.index_fill_(0, entries, 0.0)
+        self._written, self._past = entries, past
+        return self._buffer[None, None, :count, : past + count]

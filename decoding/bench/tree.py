@@ -13,13 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from decoding.layout import Layout, tree_layout
 from decoding.marginals import top_marginals
 from decoding.strategies.best_first import best_prefixes
 from decoding.strategies.ddtree import tree_of
-from decoding.tree import depths
 from decoding.tree_mask import TreeMask
 
-HELP = "time the DDTree build (top-k, normaliser, selection, mask, positions) against a plain build"
 BUDGETS = (16, 32, 64, 128, 256, 512, 1024)
 KINDS = ("drafter", "sharp", "gaussian")
 FRESH = 4
@@ -31,12 +30,7 @@ PAST = 100
 class Built(NamedTuple):
     """What either build ends with, and how long its second half took."""
 
-    token: NDArray[Any]
-    """`[nodes]`"""
-    position: NDArray[Any]
-    """`[nodes]` position ids."""
-    mask: Tensor
-    """`[nodes, nodes]` additive float32."""
+    layout: Layout
     score: NDArray[Any]
     """`[nodes - 1]` log-probabilities (nats) of the drafted prefixes."""
     selection_seconds: float
@@ -139,16 +133,15 @@ class OurBuild:
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
-        self.mask = TreeMask(budget + 1)
+        self.mask = TreeMask(budget + 1, PAST + budget + 1, torch.float32, torch.device("cpu"))
 
     def __call__(self, logits: Tensor) -> Built:
         marginals = top_marginals(logits, self.budget)
         start = time.perf_counter()
         prefixes = best_prefixes(marginals.logprob, self.budget)
         tree = tree_of(0, marginals, prefixes)
-        position = PAST + depths(tree.parent)
-        mask = self.mask.write(tree.parent)
-        return Built(tree.token, position, mask, prefixes.score, time.perf_counter() - start)
+        layout = tree_layout(tree, PAST, (None,), self.mask)
+        return Built(layout, prefixes.score, time.perf_counter() - start)
 
 
 class PlainBuild:
@@ -156,7 +149,7 @@ class PlainBuild:
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
-        self.mask = torch.empty(budget + 1, budget + 1)  # reused, as ours is
+        self.mask = torch.zeros(budget + 1, PAST + budget + 1)  # reused, as ours is
 
     def __call__(self, logits: Tensor) -> Built:
         top = torch.topk(logits, min(self.budget, logits.shape[1]), dim=-1)
@@ -188,6 +181,8 @@ class PlainBuild:
         for node in range(1, count):
             visible[node, :node] = visible[parents[node], :node]
             visible[node, node] = True
-        mask = self.mask[:count, :count].fill_(float("-inf")).masked_fill_(torch.from_numpy(visible), 0.0)
-        position = PAST + np.array(depth)
-        return Built(np.array(tokens), position, mask, np.array(scores), time.perf_counter() - start)
+        mask = self.mask[:count, : PAST + count]
+        mask[:, PAST:].fill_(float("-inf")).masked_fill_(torch.from_numpy(visible), 0.0)
+        places = torch.from_numpy(PAST + np.array(depth))
+        layout = Layout(torch.tensor(tokens)[None], places[None], {None: mask[None, None]})
+        return Built(layout, np.array(scores), time.perf_counter() - start)

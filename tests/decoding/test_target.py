@@ -40,7 +40,7 @@ def from_scratch(target: Target, ids: list[int]) -> tuple[torch.Tensor, torch.Te
 def test_every_node_is_scored_as_its_path_would_be(family: str, cache: str) -> None:
     target = tiny_target(family)
     rng = np.random.default_rng(0)
-    context = target.open(200, TAPS, cache)
+    context = target.open(100, 21, TAPS, cache)
     said = context.prefill(PROMPT)
     committed = list(PROMPT)
     root = int(said.logits.argmax())
@@ -65,7 +65,7 @@ def test_every_node_is_scored_as_its_path_would_be(family: str, cache: str) -> N
 
 def test_prefill_gives_features_and_next_tokens_of_every_position() -> None:
     target = tiny_target("qwen3")
-    said = target.open(64, TAPS).prefill(PROMPT, next_k=3)
+    said = target.open(40, 1, TAPS).prefill(PROMPT, next_k=3)
     assert said.features is not None
     assert said.features.shape == (len(PROMPT), len(TAPS) * target.hidden_size)
     for length in range(1, len(PROMPT) + 1):

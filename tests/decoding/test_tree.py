@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding import tree as arithmetic
-from decoding.tree_mask import TreeMask
 from decoding.types import Source, Tree
 
 
@@ -90,19 +88,3 @@ def test_builder_merges_repeated_children(additions):
     kids = arithmetic.children(tree.parent)
     assert sorted(node for row in kids for node in row) == list(range(1, len(tree)))
     assert all(tree.parent[node] == above for above, row in enumerate(kids) for node in row)
-
-
-@given(st.lists(st.tuples(parents(20), st.integers(0, 5)), min_size=1, max_size=5))
-def test_mask_buffer_holds_only_the_last_tree(rounds):
-    mask = TreeMask(nodes=20, past=5)
-    for parent, past in rounds:
-        visible = np.concatenate((np.ones((len(parent), past), bool), arithmetic.ancestors(parent)), axis=1)
-        expected = torch.zeros(visible.shape).masked_fill(~torch.from_numpy(visible), float("-inf"))
-        assert torch.equal(mask.write(parent, past), expected)
-
-
-def test_mask_buffer_refuses_what_it_has_no_room_for():
-    with pytest.raises(ValueError, match="room for 2 nodes"):
-        TreeMask(2).write(np.array([-1, 0, 0], np.int32))
-    with pytest.raises(ValueError, match="room for 2 nodes"):
-        TreeMask(2, past=3).write(np.array([-1], np.int32), past=4)
