@@ -24,6 +24,8 @@ class TreeMask:
         self.nodes, self.past = nodes, past
         self._buffer = torch.zeros(nodes, past + nodes)
         self._buffer[:, past:] = float("-inf")
+        self._buffer[:, past] = 0.0  # every node sees the root, and itself, whatever the tree
+        self._buffer[:, past:].fill_diagonal_(0.0)
         self._entries: np.ndarray[tuple[int], np.dtype[np.float32]] = self._buffer.numpy().reshape(-1)
         self._written = np.zeros(0, np.int64)
 
@@ -37,9 +39,9 @@ class TreeMask:
         if count > self.nodes or past > self.past:
             raise ValueError(f"the mask has room for {self.nodes} nodes after {self.past}, not {count} after {past}")
         width = self.past + self.nodes
-        lines = ancestor_lines(parent)
-        lines += np.arange(self.past, self.past + count * width, width)
+        lines = ancestor_lines(parent)[1:]
+        entries = lines + np.arange(self.past, self.past + count * width, width)
         self._entries[self._written] = -np.inf
-        self._written = lines.reshape(-1)
+        self._written = entries[lines > 0]
         self._entries[self._written] = 0.0
         return self._buffer[:count, self.past - past : self.past + count]
