@@ -41,12 +41,13 @@ def tree_layout(tree: Tree, past: int, windows: Windows, mask: TreeMask) -> Layo
     lines = ancestor_lines(tree.parent)
     longest = past + len(lines)
     plain = count == 1 and _in_reach(windows, longest)
-    entries = lines + np.arange(past, past + count * mask.width, mask.width)
-    numbers = np.empty(2 * count + (0 if plain else entries.size), np.int64)
+    beside_root = lines > 0
+    entries = (lines + np.arange(past, past + count * mask.width, mask.width))[beside_root]
+    numbers = np.empty(2 * count + entries.size, np.int64)
     numbers[:count] = tree.token
-    numbers[count : 2 * count] = past + np.count_nonzero(lines, axis=0)
-    numbers[2 * count :] = () if plain else entries.reshape(-1)
-    ids, positions, places = _to_device(numbers, mask.device).split([count, count, len(numbers) - 2 * count])
+    numbers[count : 2 * count] = past + np.count_nonzero(beside_root, axis=0)
+    numbers[2 * count :] = entries
+    ids, positions, places = _to_device(numbers, mask.device).split([count, count, entries.size])
     if plain:
         return Layout(ids[None], positions[None], None)
     full = mask.write(places, count, past)

@@ -35,22 +35,20 @@ def top_marginals(logits: Tensor, k: int) -> Marginals:
     logits = logits.detach().to(torch.float32)
     token, value, log_mass = _on_host(logits, k) if logits.device.type == "cpu" else _on_device(logits, k)
     peak = value[:, :1]
-    bad = np.flatnonzero(~np.isfinite(peak[:, 0]))
+    bad = np.flatnonzero(~(np.isfinite(peak[:, 0]) & np.isfinite(log_mass)))
     if len(bad):
+        row = logits[int(bad[0])]
+        wrong = "NaN" if row.isnan().any() else "+inf" if row.isposinf().any() else "nothing but -inf"
         raise NonFiniteLogits(
-            f"The drafter's logits at position {bad[0] + 1} of the block hold {_describe(float(peak[bad[0], 0]))}.",
+            f"The drafter's logits at position {bad[0] + 1} of the block hold {wrong}.",
             "Load the drafter in float32 (or bfloat16 instead of float16), and check that its weights fit the target.",
         )
     # The peak is subtracted first because the two sides are close; rounding must not give a probability above 1.
     return Marginals(token, np.minimum(value - peak - log_mass[:, None], 0.0, dtype=np.float32))
 
 
-def _describe(peak: float) -> str:
-    return {np.inf: "+inf", -np.inf: "nothing but -inf"}.get(peak, "NaN")
-
-
 def _on_device(logits: Tensor, k: int) -> tuple[Ints, Floats, Floats]:
-    """Token ids and logits of the top-k, and log-mass relative to the best one; a NaN comes out on top."""
+    """Token ids and logits of the top-k, and log-mass relative to the best one (NaN where a row is not finite)."""
     value, token = logits.topk(k, dim=-1)
     log_mass = (logits - value[:, :1]).exp_().sum(-1, keepdim=True).log_()
     # One copy: the ids travel as bits among the floats.
@@ -92,25 +90,34 @@ def _top_tokens(row: Floats, k: int) -> Ints:
     """
     blocks = len(row) // BLOCK
     if blocks < 2 * k:  # too few to tell much
-        candidates = np.arange(len(row))
-        values = row
-    else:
-        maxima = row[: blocks * BLOCK].reshape(BLOCK, blocks).max(axis=0)
-        floor = np.partition(maxima, blocks - k)[blocks - k]
-        # Written so that a NaN among the entries is a candidate, whatever the floor is.
-        candidates = np.flatnonzero(~(row < floor))
-        values = row[candidates]
-    return candidates[_descending(values)[:k]].astype(np.int32)
+        return _descending(row)[:k].astype(np.int32)
+    maxima = row[: blocks * BLOCK].reshape(BLOCK, blocks).max(axis=0)
+    ordered = np.partition(maxima, blocks - k)
+    floor = ordered[blocks - k]
+    if np.isnan(ordered[blocks - k :]).any():
+        return np.arange(k, dtype=np.int32)  # the row will be refused: its mass is NaN
+    candidates = _at_least(row, floor, np.flatnonzero(maxima >= floor), blocks)
+    return candidates[_descending(row[candidates])[:k]].astype(np.int32)
+
+
+def _at_least(row: Floats, floor: np.float32, good_blocks: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
+    """Ids of the entries of one row that reach `floor`, ascending; `good_blocks` are those that hold any."""
+    if len(good_blocks) > 128:  # gathering them would cost more than looking at every entry
+        return np.flatnonzero(row >= floor)
+    whole = blocks * BLOCK
+    grid = row[:whole].reshape(BLOCK, blocks)[:, good_blocks]
+    line, column = np.divmod(np.flatnonzero(grid >= floor), len(good_blocks))
+    return np.concatenate((line * blocks + good_blocks[column], np.flatnonzero(row[whole:] >= floor) + whole))
 
 
 def _descending(values: Floats) -> NDArray[np.int64]:
-    """Indices from the largest value to the smallest, NaN first and equal values in their given order.
+    """Indices from the largest value to the smallest, equal values in their given order.
 
     The bits of a float, with those of negative numbers turned over, sort like integers; with the index in the other
     half of a 64-bit key a plain sort does all.
     """
     bits = (values + np.float32(0.0)).view(np.int32)  # -0.0 becomes 0.0: they are equal
-    bits = np.where(np.isnan(values), np.int32(0x7FFFFFFF), bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF)))
+    bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)
     key = (~bits).astype(np.int64) << 32 | np.arange(len(values))
     key.sort()
     return key & 0xFFFFFFFF

@@ -56,12 +56,11 @@ class DDTree(Strategy[DDTreeSettings]):
 
 def tree_of(root: int, marginals: Marginals, prefixes: Prefixes) -> Tree:
     """The tree `[1 + prefixes]` of the chosen prefixes below the token `root`, in their order."""
+    count = len(prefixes.rank) + 1
+    token, parent = np.empty(count, np.int32), np.empty(count, np.int32)
+    logprob, source = np.empty(count, np.float32), np.full(count, Source.DRAFT, np.uint8)
+    token[0], parent[0], logprob[0], source[0] = root, -1, 0.0, Source.ROOT
     cells = (prefixes.position, prefixes.rank)
-    source = np.full(len(prefixes.rank) + 1, Source.DRAFT, np.uint8)
-    source[0] = Source.ROOT
-    return Tree(
-        np.concatenate(([root], marginals.token[cells])).astype(np.int32),
-        np.concatenate(([-1], prefixes.parent + 1)).astype(np.int32),
-        np.concatenate(([0.0], marginals.logprob[cells])).astype(np.float32),
-        source,
-    )
+    token[1:], logprob[1:] = marginals.token[cells], marginals.logprob[cells]
+    np.add(prefixes.parent, 1, out=parent[1:])
+    return Tree(token, parent, logprob, source)
