@@ -15,6 +15,7 @@ from decoding.types import Floats, Ints, Marginals
 
 BLOCK = 64
 """Entries per block; 64 rows of a strided view are enough for the maxima to run at the speed of memory."""
+LOG2_E = np.float32(1.4426950408889634)
 CHUNK = 65_536
 """Entries whose exponentials are held at a time: 256 KiB, which stays in a core's own cache."""
 
@@ -124,19 +125,26 @@ def _descending(values: Floats) -> NDArray[np.int64]:
 
 
 def _log_mass(row: Floats, peak: np.float32, buffer: Floats) -> float:
-    """log of the sum of exp(entry - peak) over one row `[vocab]`, a chunk at a time."""
-    # Between these bounds nothing that counts over- or underflows without the subtraction, a third of the work.
-    shift = 0.0 if -30.0 < peak < 60.0 else float(peak)
+    """log of the sum of exp(entry - peak) over one row `[vocab]`, a chunk at a time.
+
+    In powers of two, which numpy takes in two thirds of the time of `exp`. Near a peak of ordinary size the rounding of
+    entry * log2(e) is at most 1.3e-6, below that of a float32 logit of 32, and that of the best entry cancels.
+    """
+    # Between these bounds nothing that counts over- or underflows, and the subtraction can be left out.
+    shift = np.float32(0.0 if -32.0 < peak < 32.0 else peak)
     if not np.isfinite(shift):
         return float("nan")
     mass = 0.0
     for start in range(0, len(row), CHUNK):
         chunk = row[start : start + CHUNK]
         held = buffer[: len(chunk)]
-        np.exp(np.subtract(chunk, np.float32(shift), out=held) if shift else chunk, out=held)
-        mass += float(held.sum())
+        if shift:
+            chunk = np.subtract(chunk, shift, out=held)
+        np.exp2(np.multiply(chunk, LOG2_E, out=held), out=held)
+        whole = len(held) // BLOCK * BLOCK  # summed down a block first, which numpy does with vector instructions
+        mass += float(held[:whole].reshape(BLOCK, -1).sum(axis=0).sum()) + float(held[whole:].sum())
     # Against the best entry's own rounded exponential: one certain token comes out as exactly 0.
-    return float(np.log(mass / np.exp(np.float32(peak - shift))))
+    return float(np.log(mass / np.exp2((peak - shift) * LOG2_E)))
 
 
 @functools.cache
