@@ -28,7 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
-        return COMMANDS[args.command].run(args)
+        exit_code: int = COMMANDS[args.command].run(args)
+        return exit_code
     except CanopyError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -21,6 +21,7 @@ PROBE_WEIGHTS = 8_000_000
 """Weights that the measurement reads: 32 MB in float32."""
 PROBE_PASSES = 8
 PROBE_SECONDS = 0.3
+"""After this the measurement ends at the next pass: on a busy machine with the first that settles it."""
 
 
 class DtypeChoice(NamedTuple):
@@ -86,8 +87,14 @@ def measured_choice(model: nn.Module, parameters: int) -> DtypeChoice:
     if parameters < TINY_PARAMETERS:
         return DtypeChoice(torch.float32, "float32: the model is too small for the dtype to matter")
     weights = probe_weights(model)
-    passes = list(_probe_passes(weights, [weight.to(torch.bfloat16) for weight in weights]))
-    worth_it = all(exact >= WORTH_IT * short for one_pass in passes for exact, short in one_pass)
+    halved = [weight.to(torch.bfloat16) for weight in weights]
+    passes: list[list[tuple[float, float]]] = []
+    worth_it, begun = True, time.perf_counter()
+    for one_pass in _probe_passes(weights, halved):
+        passes.append(one_pass)
+        worth_it = worth_it and all(exact >= WORTH_IT * short for exact, short in one_pass)
+        if time.perf_counter() - begun > PROBE_SECONDS and (len(passes) > 1 or not worth_it):
+            break
     figures = []
     for place, rows in enumerate(ROWS):
         exact, short = (min(one_pass[place][dtype] for one_pass in passes) for dtype in (0, 1))
@@ -100,17 +107,15 @@ def measured_choice(model: nn.Module, parameters: int) -> DtypeChoice:
 
 
 def _probe_passes(exact: list[Tensor], short: list[Tensor]) -> Iterator[list[tuple[float, float]]]:
-    """Passes of, for each of ROWS, the seconds in float32 and in bfloat16; as many as PROBE_SECONDS allow, at least 2.
+    """Up to PROBE_PASSES passes of, for each of ROWS, the seconds in float32 and in bfloat16.
 
     A first pass is run and not given: it pays for reading the weights and for starting threads.
     """
-    begun, count = time.perf_counter(), 0
-    with torch.inference_mode():
-        while count < 3 or (count < PROBE_PASSES and time.perf_counter() - begun < PROBE_SECONDS):
+    for number in range(PROBE_PASSES + 1):
+        with torch.inference_mode():
             one_pass = [(_seconds(exact, rows), _seconds(short, rows)) for rows in ROWS]
-            if count > 0:
-                yield one_pass
-            count += 1
+        if number > 0:
+            yield one_pass
 
 
 def probe_weights(model: nn.Module) -> list[Tensor]:

@@ -15,8 +15,8 @@ OFFLINE_HINT = "Check the network and HF_ENDPOINT, use a model that is in the ca
 
 
 @contextmanager
-def told_plainly(model_id: str) -> Iterator[None]:
-    """Turns the many exceptions of loading into one CanopyError with a hint; passes CanopyErrors on."""
+def told_plainly(model_id: str, part: str = "weights") -> Iterator[None]:
+    """Turns the many exceptions of loading a `part` of `model_id` into one CanopyError with a hint."""
     from safetensors import SafetensorError
 
     try:
@@ -28,10 +28,10 @@ def told_plainly(model_id: str) -> Iterator[None]:
             f"The weights of {model_id} are damaged: {_first_line(error)}.", "Fetch the checkpoint again."
         ) from error
     except READABLE as error:
-        raise explain(error, model_id) from error
+        raise explain(error, model_id, part) from error
 
 
-def explain(error: BaseException, model_id: str) -> CanopyError:
+def explain(error: BaseException, model_id: str, part: str = "weights") -> CanopyError:
     """The CanopyError for what huggingface_hub or transformers raised about `model_id`."""
     from huggingface_hub import errors as hub
 
@@ -60,7 +60,8 @@ def explain(error: BaseException, model_id: str) -> CanopyError:
     if isinstance(error, ImportError):
         return UnsupportedModel(f"{model_id} needs a package that is not here: {_first_line(error)}.", "Install it.")
     return ModelUnavailable(
-        f"{model_id} could not be loaded: {_first_line(error)}.", "Check its files, or choose another model."
+        f"The {part} of {model_id} could not be loaded: {_first_line(error)}.",
+        "Check its files, or choose another model.",
     )
 
 

@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from decoding.tree import ancestors, depths
+from decoding.tree import ancestor_lines
+from decoding.tree_mask import TreeMask
 from decoding.types import Ints, Tree
+
+Windows = Sequence[int | None]
+"""For each layer how many positions a node sees, itself included; None where it sees all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,20 +26,35 @@ class Layout:
     position_ids: Tensor
     """`[1, nodes]` int64: committed length + depth."""
     masks: dict[int | None, Tensor] | None
-    """By attention window (None sees everything): additive `[1, 1, nodes, past + nodes]`, 0 or -inf.
-    None where plain causal attention says the same and the model needs no mask."""
+    """By attention window: additive `[1, 1, nodes, past + nodes]`, 0 or -inf. None where plain causal attention says
+    the same, for which the models have faster kernels."""
 
 
-def tree_layout(
-    tree: Tree, past: int, windows: Sequence[int | None], device: torch.device, dtype: torch.dtype
-) -> Layout:
-    """Every node sees the committed text, its ancestors and itself (DDTree, section 4.4)."""
-    return nodes_layout(tree.token, depths(tree.parent), ancestors(tree.parent), past, windows, device, dtype)
+def tree_layout(tree: Tree, past: int, windows: Windows, mask: TreeMask) -> Layout:
+    """Every node sees the committed text, its ancestors and itself (DDTree, section 4.4); one copy to the device.
+
+    The masks are views of `mask`'s buffer, good until its next use. With 2 committed positions and the tree
+    root -> a, root -> b (parents [-1, 0, 0]): positions [2, 3, 3], and the rows of the mask see (.) and do not see (x)
+    `...xx`, `....x`, `...x.`.
+    """
+    count = len(tree)
+    lines = ancestor_lines(tree.parent)
+    longest = past + len(lines)
+    plain = count == 1 and _in_reach(windows, longest)
+    beside_root = lines > 0
+    entries = (lines + np.arange(past, past + count * mask.width, mask.width))[beside_root]
+    numbers = np.empty(2 * count + entries.size, np.int64)
+    numbers[:count] = tree.token
+    numbers[count : 2 * count] = past + np.count_nonzero(beside_root, axis=0)
+    numbers[2 * count :] = entries
+    ids, positions, places = _to_device(numbers, mask.device).split([count, count, entries.size])
+    if plain:
+        return Layout(ids[None], positions[None], None)
+    full = mask.write(places, count, past)
+    return Layout(ids[None], positions[None], _by_window(full, positions, positions, past, windows, longest))
 
 
-def chain_layout(
-    tokens: Ints, past: int, windows: Sequence[int | None], device: torch.device, dtype: torch.dtype
-) -> Layout:
+def chain_layout(tokens: Ints, past: int, windows: Windows, device: torch.device, dtype: torch.dtype) -> Layout:
     """A piece of plain text behind `past` committed positions: each token sees all before it."""
     count = len(tokens)
     depth = np.arange(count, dtype=np.int32)
@@ -46,7 +66,7 @@ def nodes_layout(
     depth: Ints,
     visible: NDArray[np.bool_],
     past: int,
-    windows: Sequence[int | None],
+    windows: Windows,
     device: torch.device,
     dtype: torch.dtype,
     earlier_depth: Ints | None = None,
@@ -55,17 +75,12 @@ def nodes_layout(
 
     `visible` `[nodes, earlier + nodes]` says what each node sees of the nodes already in the cache behind `past`
     (their depths are `earlier_depth`; none by default) and of these nodes themselves.
-
-    With 2 committed positions and the tree root -> a, root -> b (parents [-1, 0, 0]):
-    positions [2, 3, 3] and the mask rows (. seen, x hidden) `..`+`.xx`, `..`+`..x`, `..`+`.x.`.
     """
     count, columns = visible.shape
     longest = past + int(depth.max(initial=0)) + 1
-    in_reach = all(window is None or longest <= window for window in windows)
-    # Without a mask the models apply plain causal attention, with the fastest kernels that they have.
     alone = count == 1 and bool(visible.all())
     chain = past == 0 and columns == count and bool((depth == np.arange(count)).all())
-    plain = in_reach and (alone or chain)
+    plain = _in_reach(windows, longest) and (alone or chain)
 
     numbers = np.empty(2 * count + columns, np.int64)
     numbers[:count] = tokens
@@ -73,38 +88,35 @@ def nodes_layout(
     numbers[2 * count : columns + count] = () if earlier_depth is None else earlier_depth
     numbers[columns + count :] = depth
     numbers[count:] += past
-    packed = (
-        numbers.view(np.uint8) if plain else np.concatenate([numbers.view(np.uint8), visible.view(np.uint8).ravel()])
-    )
-    buffer = torch.from_numpy(packed)
-    if device.type == "cuda":
-        buffer = buffer.pin_memory().to(device, non_blocking=True)
+    seen = visible[:0] if plain else visible
+    buffer = _to_device(np.concatenate([numbers.view(np.uint8), seen.view(np.uint8).ravel()]), device)
     ids, positions, column_positions = buffer[: 8 * len(numbers)].view(torch.int64).split([count, count, columns])
     if plain:
         return Layout(ids[None], positions[None], None)
-
-    seen = buffer[8 * len(numbers) :].view(torch.bool).view(count, columns)
-    full = _additive_mask(seen, past, dtype)
-    masks = {
-        window: full
-        if window is None or longest <= window
-        else _windowed(full, positions, column_positions, past, window)
-        for window in set(windows)
-    }
+    full = torch.zeros((count, past + columns), dtype=dtype, device=device)
+    full[:, past:].masked_fill_(~buffer[8 * len(numbers) :].view(torch.bool).view(count, columns), float("-inf"))
+    masks = _by_window(full[None, None], positions, column_positions, past, windows, longest)
     return Layout(ids[None], positions[None], masks)
 
 
-def _additive_mask(seen: Tensor, past: int, dtype: torch.dtype) -> Tensor:
-    """`[1, 1, nodes, past + columns]`: the committed text in full, then the nodes as far as `seen`."""
-    count, columns = seen.shape
-    # Rows start at multiples of 8 entries, which is what the memory-efficient CUDA kernel asks for.
-    width = -(-(past + columns) // 8) * 8
-    mask = torch.zeros((count, width), dtype=dtype, device=seen.device)[:, : past + columns]
-    mask[:, past:].masked_fill_(~seen, float("-inf"))
-    return mask[None, None]
+def _in_reach(windows: Windows, longest: int) -> bool:
+    return all(window is None or longest <= window for window in windows)
 
 
-def _windowed(full: Tensor, positions: Tensor, column_positions: Tensor, past: int, window: int) -> Tensor:
-    """Hides what lies `window` or more positions behind each node."""
-    columns = torch.cat([torch.arange(past, device=positions.device), column_positions])
-    return full.masked_fill(columns[None, :] <= positions[:, None] - window, float("-inf"))
+def _to_device(values: NDArray[Any], device: torch.device) -> Tensor:
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
+def _by_window(
+    full: Tensor, positions: Tensor, columns: Tensor, past: int, windows: Windows, longest: int
+) -> dict[int | None, Tensor]:
+    """The mask of every window that occurs; `columns` are the positions of what stands behind `past`."""
+    masks: dict[int | None, Tensor] = {}
+    for window in set(windows):
+        if window is None or longest <= window:
+            masks[window] = full
+        else:
+            places = torch.cat([torch.arange(past, device=full.device), columns])
+            masks[window] = full.masked_fill(places[None, :] <= positions[:, None] - window, float("-inf"))
+    return masks

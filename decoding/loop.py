@@ -1,7 +1,7 @@
 """The decoding loop: draft, verify, commit, as a generator of rounds. Plain decoding goes the same way."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ from decoding.provenance import git_commit, library_versions
 from decoding.settings import Settings
 from decoding.stage_clock import StageClock
 from decoding.strategies.base import Strategy
-from decoding.target import Prefill, Target, TargetContext
+from decoding.target import Prefill, Target, TargetContext, memory_guard
 from decoding.types import Round, RunHeader, Summary, Tree, Verdict
 from decoding.verifiers.base import Verifier
 
@@ -66,7 +66,7 @@ def decode(
     verifier: Verifier,
     request: Request,
     should_stop: Callable[[], bool] = never,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Yields a RunHeader after the prefill, then every Round, then a Summary.
 
     Stops after the round in flight once `should_stop()` says so; the summary then says `interrupted`. Closing the
@@ -115,10 +115,12 @@ class _Run:
         self.decode_seconds = 0.0
         reset_peak(target.device)
         committed = min(len(request.prompt_ids) + request.max_new_tokens, target.max_context)
-        capacity = committed + strategy.max_nodes + 1
-        self.context: TargetContext = target.open(capacity, drafter.taps if drafter else (), request.cache)
-        if drafter is not None:
-            drafter.begin(capacity)
+        nodes = strategy.max_nodes + 1
+        with memory_guard(f"a cache of {committed + nodes} positions"):
+            taps = drafter.taps if drafter else ()
+            self.context: TargetContext = target.open(committed, nodes, taps, request.cache)
+            if drafter is not None:
+                drafter.begin(committed + nodes)
 
     def prefill(self) -> RunHeader:
         """Reads the prompt, chooses the first token and says what the run is."""

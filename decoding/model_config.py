@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decoding.errors import BadRequest, UnsupportedModel
+from decoding.errors import BadRequest, ModelUnavailable, UnsupportedModel
 from decoding.hub import told_plainly
 from decoding.presets import EMBEDDED, PRESETS, locate
 
@@ -48,10 +48,12 @@ def read_config(model_id: str) -> ModelConfig:
         return EMBEDDED_CONFIG
     if Path(place).is_dir() and not Path(place, "config.json").is_file():
         raise BadRequest(f"{model_id} has no config.json.", "Give the folder of a Hugging Face checkpoint.")
-    with told_plainly(model_id):
+    with told_plainly(model_id, "config"):
         from transformers import PreTrainedConfig
 
         raw, _ = PreTrainedConfig.get_config_dict(place)
+    if not isinstance(raw, dict):
+        raise ModelUnavailable(f"The config.json of {model_id} is not a JSON object.", "Fetch the checkpoint again.")
     architectures = [str(name) for name in raw.get("architectures") or ()]
     for architecture in architectures:
         if architecture in DRAFTER_KINDS:
@@ -79,7 +81,7 @@ def _causal_config(model_id: str, architectures: list[str], raw: Mapping[str, An
     from transformers import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    kind = raw.get("model_type")
+    kind = str(raw.get("model_type"))
     default = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)
     known = {name for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
              for name in ((value,) if isinstance(value, str) else value)}  # fmt: skip
@@ -90,7 +92,7 @@ def _causal_config(model_id: str, architectures: list[str], raw: Mapping[str, An
             f"{model_id} is {what}, which is not a causal language model that transformers knows.",
             "Choose a decoder-only model; models with their own code are not run.",
         )
-    with told_plainly(model_id):
+    with told_plainly(model_id, "config"):
         config = CONFIG_MAPPING[kind].from_dict(dict(raw)).get_text_config()
         return ModelConfig(
             name=model_id,

@@ -15,6 +15,7 @@ from decoding.kv_cache import RunCache, attention_windows, free_memory, make_cac
 from decoding.layout import Layout, chain_layout, tree_layout
 from decoding.scores import TreeScores
 from decoding.topk import top_k
+from decoding.tree_mask import TreeMask
 from decoding.types import Ints, Tree
 
 PREFILL_CHUNK = 512
@@ -104,9 +105,15 @@ class Target:
                 "Only a soft cap is known here; choose another model.",
             )
 
-    def open(self, capacity: int, taps: Sequence[int] = (), cache: str = "preallocated") -> "TargetContext":
-        """A fresh run with room for `capacity` positions, which taps the hidden states `taps`."""
-        return TargetContext(self, make_cache(cache, capacity, self.layers), tuple(taps))
+    def open(
+        self, committed: int, nodes: int, taps: Sequence[int] = (), cache: str = "preallocated"
+    ) -> "TargetContext":
+        """A fresh run with room for `committed` positions and trees of `nodes` behind them (the root counted).
+
+        The hidden states `taps` are kept for the drafter.
+        """
+        mask = TreeMask(nodes, committed + nodes, self.dtype, self.device)
+        return TargetContext(self, make_cache(cache, committed + nodes, self.layers), mask, tuple(taps))
 
     @torch.inference_mode()
     def forward(self, layout: Layout, cache: RunCache, taps: tuple[int, ...]) -> tuple[Tensor, Tensor | None]:
@@ -134,9 +141,10 @@ class Target:
 class TargetContext:
     """The target's side of one run: the committed text in its cache."""
 
-    def __init__(self, target: Target, cache: RunCache, taps: tuple[int, ...]) -> None:
+    def __init__(self, target: Target, cache: RunCache, mask: TreeMask, taps: tuple[int, ...]) -> None:
         self.target = target
         self.cache = cache
+        self.mask = mask
         self.taps = taps
         self._features: Tensor | None = None
 
@@ -176,9 +184,8 @@ class TargetContext:
 
     def compile(self, tree: Tree) -> Layout:
         """The inputs of the forward pass over `tree`, on the device."""
-        target = self.target
         with memory_guard(f"a tree of {len(tree)} nodes"):
-            return tree_layout(tree, self.length, target.windows, target.device, target.dtype)
+            return tree_layout(tree, self.length, self.target.windows, self.mask)
 
     @torch.inference_mode()
     def score(self, layout: Layout) -> TreeScores:
@@ -206,4 +213,5 @@ class TargetContext:
         """Frees the cache."""
         self._features = None
         self.cache = make_cache("rebuild", 0, 0)
+        self.mask = TreeMask(0, 0, self.target.dtype, self.target.device)
         free_memory(self.target.device)

@@ -9,15 +9,23 @@ from decoding.types import Floats, Ints, Source, Tree
 def depths(parent: Ints) -> Ints:
     """Depth of every node `[nodes]`; 0 at the root.
 
-    Pointer jumping: log2(depth) passes over the array instead of a loop over nodes.
-    For parents [-1, 0, 1, 1]: [0, 1, 2, 2].
+    All nodes step to their parents together, once per level. For parents [-1, 0, 1, 1]: [0, 1, 2, 2].
     """
-    jump = np.maximum(parent, 0)
-    depth = (parent >= 0).astype(np.int32)
-    while jump.any():
-        depth = depth + depth[jump]
-        jump = jump[jump]
+    depth: Ints = np.count_nonzero(ancestor_lines(parent), axis=0).astype(np.int32)
     return depth
+
+
+def ancestor_lines(parent: Ints) -> NDArray[np.int64]:
+    """Every node's way up `[1 + deepest, nodes]`: row r holds the ancestor r steps above each node.
+
+    Row 0 holds the nodes themselves. Ways that are at their end stay at the root, so the last row is all 0.
+    For parents [-1, 0, 1]: [[0, 1, 2], [0, 0, 1], [0, 0, 0]].
+    """
+    up = np.maximum(parent, 0).astype(np.int64)
+    lines = [np.arange(len(parent))]
+    while lines[-1].any():
+        lines.append(up[lines[-1]])
+    return np.stack(lines)
 
 
 def cumulative_logprob(tree: Tree) -> Floats:
@@ -33,14 +41,9 @@ def cumulative_logprob(tree: Tree) -> Floats:
 def ancestors(parent: Ints) -> NDArray[np.bool_]:
     """Ancestor-or-self matrix `[nodes, nodes]`: entry (i, j) says that j lies on the path from the root to i."""
     count = len(parent)
-    depth = depths(parent)
     matrix = np.zeros((count, count), dtype=np.bool_)
-    index = np.arange(count)
-    matrix[0, 0] = True
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        nodes = index[depth == level]
-        matrix[nodes] = matrix[parent[nodes]]
-        matrix[nodes, nodes] = True
+    # A few entries per row are set, so writing these costs less than copying the parents' rows.
+    matrix.reshape(-1)[ancestor_lines(parent) + np.arange(0, count * count, count)] = True
     return matrix
 
 

@@ -120,13 +120,19 @@ def _largest_file(folder: Path) -> int:
 
 
 def _last_error(log: Path) -> str:
-    """What pip says went wrong, in one line: its first ERROR, and before that the first network warning."""
+    """What pip says went wrong, in one line: its first ERROR, and the cause that an earlier warning gives."""
     lines = [line.strip() for line in log.read_text("utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    network = [line for line in lines if line.startswith("WARNING: Retrying")]
-    cause = re.search(r"'(\w+\(.*\))'", network[0]) if network else None
     said = errors[0] if errors else (lines[-1] if lines else "it said nothing")
-    return (f"{said} ({cause[1]})" if cause else said)[:400].rstrip(".")
+    for line in lines:
+        broken = re.search(r"connection broken by '(.*)'", line)
+        if broken:  # "NewConnectionError('<... object at 0x...>: the cause')": the cause is enough
+            said = f"the index was not reached: {re.split(r'>: ', broken[1])[-1]}"
+            break
+        if "not a trusted" in line:
+            said = line.removeprefix("WARNING: ")
+            break
+    return said[:400].rstrip(".')")
 
 
 def fetch_from_index(folder: Path, report: Report) -> Path:

@@ -12,6 +12,7 @@ from transformers.models.mistral.configuration_mistral import MistralConfig
 from transformers.models.qwen2.configuration_qwen2 import Qwen2Config
 from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 from transformers.models.qwen3_moe.configuration_qwen3_moe import Qwen3MoeConfig
+from transformers.models.qwen3_next.configuration_qwen3_next import Qwen3NextConfig
 
 from decoding.target import Target
 
@@ -48,6 +49,9 @@ CONFIGS: dict[str, Any] = {
 }
 REFUSED: dict[str, Any] = {
     "mamba": lambda: MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, state_size=4),
+    "qwen3_next": lambda: Qwen3NextConfig(
+        **{**_COMMON, "num_hidden_layers": 4}, **_GROUPED, **_EXPERTS, shared_expert_intermediate_size=24
+    ),
 }
 FAMILIES = tuple(CONFIGS)
 
@@ -58,7 +62,7 @@ def tiny_model(family: str, seed: int = 0, **changes: Any) -> Any:
     config = {**CONFIGS, **REFUSED}[family]()
     for name, value in changes.items():
         setattr(config, name, value)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     return model.eval().requires_grad_(False)
 
 

@@ -14,8 +14,6 @@ from decoding.target import Target
 from decoding.types import Summary
 from decoding.verifiers import make_verifier
 
-HELP = "plain decoding through our loop against Hugging Face's generate"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""

@@ -13,8 +13,6 @@ from decoding.strategies import make_strategy
 from decoding.types import Round
 from decoding.verifiers import make_verifier
 
-HELP = "peak memory of a run above the models' own weights and cache"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""

@@ -24,8 +24,6 @@ from decoding.trace import TraceEncoder, TraceWriter
 from decoding.types import Round
 from decoding.verifiers import make_verifier
 
-HELP = "what a round costs beside the forward passes; with --shape, round time over plain step time"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""

@@ -7,6 +7,7 @@ from decoding.errors import UnknownName
 from decoding.settings import parse_settings
 from decoding.strategies.ar import AR
 from decoding.strategies.base import Strategy
+from decoding.strategies.ddtree import DDTree
 from decoding.strategies.fixed import Fixed
 from decoding.strategies.linear import Linear
 from decoding.strategies.recycle import Recycle
@@ -16,6 +17,7 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "linear": Linear,
     "fixed": Fixed,
     "recycle": Recycle,
+    "ddtree": DDTree,
 }
 
 

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from decoding import embedded, gguf_file, manifest, wheel
 from decoding.errors import ModelUnavailable
+from decoding.models import load_causal_lm
 from tests.decoding import tiny
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -114,6 +115,20 @@ def test_a_large_file_that_looks_untouched_is_caught_by_a_thorough_check(monkeyp
     os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert manifest.problem(folder) is None
     assert manifest.problem(folder, thorough=True) == "model.safetensors has changed"
+
+
+def test_weights_that_look_untouched_and_do_not_load_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "SMALL_BYTES", 100)
+    folder, _ = prepare()
+    weights = folder / "model.safetensors"
+    status, content = weights.stat(), weights.read_bytes()
+    weights.write_bytes(b"\xff" * 8 + content[8:])
+    os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
+    said: list[str] = []
+    loaded = load_causal_lm("smollm2-135m", "float32", "cpu", said.append)
+    assert loaded.model.config.hidden_size == 64
+    assert any("damaged" in line for line in said)
+    assert weights.read_bytes() == content
 
 
 def test_a_file_where_the_cache_folder_should_be(cache: Path) -> None:

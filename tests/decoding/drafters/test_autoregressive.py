@@ -97,7 +97,7 @@ def draft_round(drafter: Autoregressive, model: Target, text: list[int], root: i
     return proposed
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_candidate_equals_a_forward_from_scratch(model: Target, seed: int):
     rng = np.random.default_rng(seed)
     drafter = Autoregressive(model, VOCAB)
