@@ -232,7 +232,7 @@ class Explore {
 
   status(text, state) {
     for (const element of document.querySelectorAll("[data-cy-status]")) {
-      write(element, prose(text));
+      if (!element.classList.contains("cy-dot")) write(element, prose(text));
       element.dataset.state = state;
     }
   }

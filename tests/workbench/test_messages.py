@@ -29,5 +29,9 @@ def test_reasons_name_what_is_not_offered_without_markup():
     assert "](" not in text.replace("\\]\\(", "")
 
 
+def test_a_reason_does_not_repeat_the_title():
+    assert reasons_text([("Plain", "Plain uses no drafter.")]) == "- **Plain** uses no drafter."
+
+
 def test_no_reasons_is_said_too():
     assert "Everything" in reasons_text([])

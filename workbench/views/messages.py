@@ -17,7 +17,13 @@ def reasons_text(reasons: Sequence[tuple[str, str]]) -> str:
     """Why something is not offered, as Markdown of our own titles and reasons."""
     if not reasons:
         return "Everything there is fits this target and drafter."
-    return "\n".join(f"- **{_plain(title)}**: {_plain(reason)}" for title, reason in reasons)
+    return "\n".join(_reason(title, reason) for title, reason in reasons)
+
+
+def _reason(title: str, reason: str) -> str:
+    if reason.startswith(title + " "):
+        return f"- **{_plain(title)}** {_plain(reason.removeprefix(title + ' '))}"
+    return f"- **{_plain(title)}**: {_plain(reason)}"
 
 
 def _plain(text: str) -> str:
