@@ -197,6 +197,14 @@ def test_choosers_offer_only_what_fits(browser, replay):
     watch.check(replay)
 
 
+def test_hand_made_values_are_refused_with_a_message(browser, replay):
+    page, _ = opened(browser, replay)
+    page.evaluate("() => { canopy.begin = () => '../../etc/passwd'; }")
+    page.locator("#cy-run").click()
+    page.wait_for_timeout(1500)
+    assert page.evaluate("() => canopy.explore.log.id") == "recorded"
+
+
 def test_an_error_stays_with_a_way_out(browser, replay):
     page, _ = opened(browser, replay)
     page.fill("#cy-prompt textarea", "fail")

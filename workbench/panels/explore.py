@@ -18,6 +18,8 @@ from workbench.views.messages import reasons_text, run_message
 
 DEVICE = {"concurrency_id": "device", "concurrency_limit": 1}
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+# Gradio's own check refuses a value that a chooser no longer offers, which a quick hand can send: ours explains.
+RAW = {"preprocess": False}
 # Glue to static/page.js: the browser numbers its runs, so that it can stop one that still waits its turn.
 BEGIN_JS = "(...values) => [canopy.begin(), ...values.slice(1)]"
 STOP_JS = "() => [canopy.stopping()]"
@@ -70,13 +72,13 @@ class ExplorePanel:
         choosers = [self.target, self.drafter, self.strategy]
         outputs = [self.drafter, self.strategy, self.reasons, *self.boxes.values()]
         for chooser in choosers:
-            chooser.input(self._refit, choosers, outputs, queue=False, **QUIET)
+            chooser.input(self._refit, choosers, outputs, queue=False, **RAW, **QUIET)
         self.examples.input(None, self.examples, self.prompt, js="(text) => text", **QUIET)
 
         groups = [*self.settings.values(), self.text]
         inputs = [self.ticket, self.prompt, *choosers, self.compare, *(i for group in groups for i in group.inputs)]
         self._order = inputs
-        running = self.run.click(self._run, inputs, self.view, js=BEGIN_JS, **DEVICE, **QUIET)
+        running = self.run.click(self._run, inputs, self.view, js=BEGIN_JS, **DEVICE, **RAW, **QUIET)
         running.then(None, None, None, js=ENDED_JS, api_visibility="private")
         self.stop.click(self._stop, self.ticket, None, js=STOP_JS, queue=False, **QUIET)
         gr.api(self._api_run, api_name="run", api_visibility="public", **DEVICE)
