@@ -1,0 +1,1 @@
+(window.canopyMounts ??= []).push({ element, props, server, watch, trigger });
