@@ -1,7 +1,7 @@
 // The detail panel of one node: what drafter and target thought of it, and what each expected next, side by side.
 
 import { make } from "./dom.js";
-import { label, number, probability } from "./glyphs.js";
+import { number, probability } from "./glyphs.js";
 import { RETRIEVAL, draftLogprob, targetLogprob } from "./run_log.js";
 
 const ROWS = 10;
@@ -12,18 +12,18 @@ export class NodePanel {
     this.part = part;
   }
 
-  show(round, node, piece, locked) {
+  show(round, node, labelOf, locked) {
     const { part } = this;
     part.nodeHint.textContent = !round ? ""
       : locked ? "Selected. Esc lets go." : "Where this draft ended. Click any node to look at it.";
     if (!round) return;
     const isBonus = round.bonus && node === round.tree.token.length;
     const token = isBonus ? round.bonus.token : round.tree.token[node];
-    part.nodeToken.textContent = label(piece(token));
+    part.nodeToken.textContent = labelOf(token);
     part.nodeToken.title = "token " + token;
     this.#chips(round, node, isBonus);
     this.#facts(round, node, isBonus);
-    this.#next(round, node, isBonus, piece);
+    this.#next(round, node, isBonus, labelOf);
   }
 
   #chips(round, node, isBonus) {
@@ -58,7 +58,7 @@ export class NodePanel {
   }
 
   // The target's best tokens after the node and the drafter's children, on one line per token.
-  #next(round, node, isBonus, piece) {
+  #next(round, node, isBonus, labelOf) {
     const body = this.part.nodeNext;
     if (isBonus) {
       body.replaceChildren(make("p", "cy-empty", "The bonus token is the root of the next round."));
@@ -75,10 +75,10 @@ export class NodePanel {
     const rest = listed.slice(8).filter((row) => row.child !== undefined)
       .sort((a, b) => (b.draft ?? -99) - (a.draft ?? -99)).slice(0, ROWS - top.length);
     const choice = round.verdict.choice[node];
-    body.replaceChildren(...[...top, ...rest].map((row) => this.#row(round, row, choice, piece)));
+    body.replaceChildren(...[...top, ...rest].map((row) => this.#row(round, row, choice, labelOf)));
   }
 
-  #row(round, row, choice, piece) {
+  #row(round, row, choice, labelOf) {
     const fate = row.child === undefined ? (row.token === choice ? "choice" : "none") : round.fate[row.child];
     const line = make("div", "cy-pair cy-pair-" + fate);
     const graft = row.child !== undefined && round.tree.source[row.child] === RETRIEVAL;
@@ -90,7 +90,7 @@ export class NodePanel {
       cell.append(fill, make("b", "", probability(logprob)));
       return cell;
     };
-    const name = make("span", "cy-pair-token", label(piece(row.token)));
+    const name = make("span", "cy-pair-token", labelOf(row.token));
     name.title = (row.token === choice ? "the target\u2019s choice here; " : "") +
       (row.child === undefined ? "not in the tree" : graft ? "in the tree, retrieved" : "in the tree");
     line.append(bar("draft", row.draft), name, bar("target", row.target));

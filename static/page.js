@@ -70,6 +70,7 @@ class Explore {
   #retheme() {
     this.tree.readColours();
     this.tree.draw();
+    this.strip.readColours();
     this.strip.draw();
   }
 
@@ -84,7 +85,7 @@ class Explore {
     if (message.run !== wanted) return;
     if (this.incoming?.id !== message.run) this.incoming = new RunLog(message.run);
     const log = this.incoming;
-    if (message.first > log.received) return this.#fetchGap(log);
+    if (message.first > log.received) return void this.#fetchGap(log).catch(() => {}); // asked again at the end
     for (const event of message.events.slice(Math.max(0, log.received - message.first))) {
       log.add(event);
       this.#notice(event);
@@ -93,16 +94,16 @@ class Explore {
     if (this.log === log) this.#grown();
   }
 
-  async #fetchGap(log) {
-    if (this.fetching) return;
-    this.fetching = true;
-    try {
-      const text = await this.server.events_from([log.id, log.received]);
-      this.fetching = false;
+  // One question at a time; whoever asks meanwhile gets the same answer.
+  #fetchGap(log) {
+    this.fetching ??= this.server.events_from([log.id, log.received]).then((text) => {
+      this.fetching = null;
       if (this.incoming === log) this.receive(text);
-    } finally {
-      this.fetching = false;
-    }
+    }, (error) => {
+      this.fetching = null;
+      throw error;
+    });
+    return this.fetching;
   }
 
   #notice(event) {
@@ -176,7 +177,7 @@ class Explore {
     write(part.position, round ? String(this.current + 1) : "\u2013");
     part.slider.value = Math.max(0, this.current);
     part.slider.setAttribute("aria-valuetext", `round ${this.current + 1} of ${log.rounds.length}`);
-    this.tree.show(round, (token) => log.piece(token), log.deepest);
+    this.tree.show(round, (token) => log.label(token), log.deepest);
     showRound(part, round);
     this.text.mark(this.current);
     this.strip.show(log, this.current);
@@ -186,7 +187,7 @@ class Explore {
 
   #renderNode() {
     const round = this.log?.rounds[this.current] ?? null;
-    this.node.show(round, this.selected ?? round?.end ?? 0, (token) => this.log.piece(token), this.selected !== null);
+    this.node.show(round, this.selected ?? round?.end ?? 0, (token) => this.log.label(token), this.selected !== null);
   }
 
   #describe() {
@@ -251,10 +252,17 @@ class Explore {
     return this.ticket ?? "";
   }
 
+  // The stream is over, for whatever reason: fetch what is missing, and say so where the server is gone.
   async ended() {
     document.body.classList.remove("cy-running");
     if (this.incoming?.id !== this.ticket) this.incoming = new RunLog(this.ticket);
-    await this.#fetchGap(this.incoming);
+    try {
+      await this.fetching?.catch(() => {});
+      await this.#fetchGap(this.incoming);
+    } catch {
+      this.#notice({ kind: "error", message: "The server does not answer.",
+        hint: "What has come so far stays here. See whether the server still runs, then try again." });
+    }
     if (document.querySelector("[data-cy-status]")?.dataset.state === "busy") this.status("Stopped", "idle");
   }
 }

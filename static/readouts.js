@@ -72,7 +72,18 @@ export class Strip {
   constructor(canvas, slider) {
     this.canvas = canvas;
     this.slider = slider;
-    new ResizeObserver(() => this.draw()).observe(canvas.parentElement);
+    this.size = { width: 0, height: 0 };
+    this.readColours();
+    new ResizeObserver(([entry]) => {
+      this.size = { width: entry.contentRect.width, height: entry.contentRect.height };
+      this.draw();
+    }).observe(canvas.parentElement);
+  }
+
+  readColours() {
+    const style = getComputedStyle(this.canvas);
+    const colour = (name) => style.getPropertyValue("--cy-" + name).trim();
+    this.colour = { accepted: colour("accepted"), retrieval: colour("retrieval"), bonus: colour("bonus") };
   }
 
   show(log, current) {
@@ -83,8 +94,7 @@ export class Strip {
 
   draw() {
     const { canvas, log } = this;
-    const width = canvas.parentElement.clientWidth;
-    const height = canvas.parentElement.clientHeight;
+    const { width, height } = this.size;
     if (!width || !height) return;
     const ratio = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
@@ -94,8 +104,6 @@ export class Strip {
     pen.clearRect(0, 0, width, height);
     const rounds = log?.rounds ?? [];
     if (!rounds.length) return;
-    const style = getComputedStyle(canvas);
-    const colour = (name) => style.getPropertyValue("--cy-" + name).trim();
     const slot = Math.min(30, width / rounds.length);
     this.slider.style.width = slot * rounds.length + "px";
     this.slider.style.setProperty("--slot", slot + "px");
@@ -109,7 +117,7 @@ export class Strip {
         if (!count) return;
         const tall = count * unit;
         y -= tall;
-        pen.fillStyle = colour(name);
+        pen.fillStyle = this.colour[name];
         pen.fillRect(index * slot + gap / 2, y + 0.5, slot - gap, Math.max(1, tall - 1));
       };
       const grafted = round.path.slice(1).filter((node) => round.tree.source[node] === 2).length;

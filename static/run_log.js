@@ -1,5 +1,7 @@
 // A run in the browser: the events of a trace (header, rounds, summary), and what can be derived from each round.
 
+import { label } from "./glyphs.js";
+
 const DRAFT = 1;
 export const RETRIEVAL = 2;
 
@@ -12,6 +14,7 @@ export class RunLog {
     this.summary = null;
     this.comparison = null;
     this.pieces = new Map();
+    this.labels = new Map();
     this.deepest = 1; // the deepest node of any round so far, the bonus counted: columns keep their place
     this.longest = 1; // the most tokens emitted in a round
   }
@@ -35,6 +38,13 @@ export class RunLog {
 
   piece(token) {
     return this.pieces.get(token);
+  }
+
+  // The token as a label. Kept, because a big tree asks for a thousand of them in a frame.
+  label(token) {
+    let text = this.labels.get(token);
+    if (text === undefined) this.labels.set(token, (text = label(this.pieces.get(token))));
+    return text;
   }
 
   // The figures so far, by the conventions of decoding.metrics; the summary's own where the run has ended.

@@ -47,7 +47,10 @@ export class TextPane {
     const now = this.spans.filter((span) => Number(span.dataset.round) === round);
     for (const span of now) span.classList.add("cy-now");
     const last = now[now.length - 1];
-    if (!last) return;
+    if (last) requestAnimationFrame(() => this.#keepInSight(last)); // one look at the layout, after all has been written
+  }
+
+  #keepInSight(last) {
     const { host } = this;
     const top = last.offsetTop - host.offsetTop;
     if (top < host.scrollTop || top + last.offsetHeight > host.scrollTop + host.clientHeight) {

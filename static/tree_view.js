@@ -2,12 +2,13 @@
 // selections. Colour, shape and dash mean the same everywhere: see canopy.css and the legend.
 
 import { layout } from "./tree_layout.js";
-import { label, number, plural, probability } from "./glyphs.js";
+import { number, plural, probability } from "./glyphs.js";
 import { RETRIEVAL } from "./run_log.js";
 
 const PAD = { left: 30, right: 84, top: 22, bottom: 18 };
 const LETTER = 6.7; // width of a letter of the label font
-const NARROWEST = 54; // of a column, where not the whole tree was asked for
+const NARROWEST = 54; // of a column on a phone, where not the whole tree was asked for
+const PHONE = 600;
 const COLOURS = ["ink", "muted", "faint", "surface", "accepted", "draft", "draft-line", "retrieval", "retrieval-line",
   "bonus", "select", "edge"];
 const reduceText = (text, limit) => (text.length > limit ? text.slice(0, Math.max(1, limit - 1)) + "\u2026" : text);
@@ -51,10 +52,10 @@ export class TreeView {
     this.#listen();
   }
 
-  // `piece` gives a token's text; `columns` is the deepest of the run, so that columns keep their place.
-  show(round, piece, columns) {
+  // `labelOf` gives a token's label; `columns` is the deepest of the run, so that columns keep their place.
+  show(round, labelOf, columns) {
     this.round = round;
-    this.piece = piece;
+    this.labelOf = labelOf;
     this.columns = Math.max(1, columns);
     this.plan = round ? layout(round) : null;
     this.selected = null;
@@ -86,12 +87,12 @@ export class TreeView {
 
   // ---- geometry -------------------------------------------------------------------------------------------------
 
-  #fitAll(narrowest = NARROWEST) {
+  #fitAll(narrowest = this.size.width < PHONE ? NARROWEST : 0) {
     if (!this.plan || !this.size.width) return;
     const { width, height } = this.size;
     this.left = PAD.left + Math.min(56, 6.7 * this.#labelOf(0).length);
     const room = width - this.left - Math.min(PAD.right, width * 0.14);
-    this.scale = { x: Math.min(150, Math.max(narrowest, room / this.columns)),
+    this.scale = { x: Math.min(250, Math.max(narrowest, room / this.columns)),
       y: Math.min(30, (height - PAD.top - PAD.bottom) / Math.max(1, this.plan.rows - 1)) };
     // Where columns stay legible at the price of the far end, the end of the accepted path stays in sight.
     const end = this.round.depth[this.round.end] + 1.2;
@@ -142,7 +143,7 @@ export class TreeView {
 
   #isBonus(node) { return node === this.plan.count; }
   #tokenOf(node) { return this.#isBonus(node) ? this.round.bonus.token : this.round.tree.token[node]; }
-  #labelOf(node) { return label(this.piece(this.#tokenOf(node))); }
+  #labelOf(node) { return this.labelOf(this.#tokenOf(node)); }
   #fate(node) { return this.#isBonus(node) ? "bonus" : this.round.fate[node]; }
   #retrieved(node) { return !this.#isBonus(node) && this.round.tree.source[node] === RETRIEVAL; }
 
@@ -474,7 +475,7 @@ export class TreeView {
     if (!round) return "No round to show.";
     const kept = round.path.slice(1).map((node) => this.#labelOf(node)).join(" ");
     return `Round ${position} of ${of}: ${plural(round.drafted, "drafted node")}, ${round.accepted} accepted` +
-      (kept ? `: ${kept}` : "") + (round.bonus ? `. The target added ${label(this.piece(round.bonus.token))}.` : ".");
+      (kept ? `: ${kept}` : "") + (round.bonus ? `. The target added ${this.labelOf(round.bonus.token)}.` : ".");
   }
 }
 

@@ -179,6 +179,24 @@ def test_a_finished_run_is_complete_and_compared(browser, replay):
     assert "identical" in page.inner_text("[data-part=lossless]")
 
 
+def test_choosers_offer_only_what_fits(browser, replay):
+    page, watch = opened(browser, replay)
+    page.get_by_label("Drafter").click()
+    offered = page.locator("ul[role=listbox] [role=option]")
+    assert [text.strip("\u2713\n ") for text in offered.all_inner_texts()] == [
+        "Block diffusion, mini",
+        "Prompt lookup",
+        "None",
+    ]
+    offered.last.click()
+    page.wait_for_function("() => document.querySelector('input[aria-label=Strategy]').value === 'Plain decoding'")
+    page.get_by_text("Why not the others?").click()
+    assert "was trained for another target" in page.inner_text("#cy-setup")
+    page.locator("#cy-run").click()
+    page.wait_for_function("() => canopy.explore.log.id !== 'recorded'", timeout=30_000)
+    watch.check(replay)
+
+
 def test_an_error_stays_with_a_way_out(browser, replay):
     page, _ = opened(browser, replay)
     page.fill("#cy-prompt textarea", "fail")
@@ -241,5 +259,6 @@ def test_the_api_streams_the_trace(replay):
     job = client.submit(prompt="Why?", api_name="/run")
     assert job.result()["kind"] == "summary"
     assert [event["kind"] for event in job.outputs()][:2] == ["header", "round"]
+    assert list(client.view_api(return_format="dict")["named_endpoints"]) == ["/run"]
     with pytest.raises(Exception, match="no target named"):
         client.predict(prompt="Why?", target="/etc", api_name="/run")
