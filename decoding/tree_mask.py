@@ -8,8 +8,8 @@ class TreeMask:
     """Tree attention (DDTree, section 4.4) as an additive mask: 0 where a node may look, -inf elsewhere.
 
     A tree leaves only a few zeros in each row, so filling the matrix costs far more than writing them. The buffer is
-    filled once; after that each tree takes back what the last one wrote. The committed text, which every node sees,
-    and the root after it stand to the left and only grow, so their columns are cleared once, when the text reaches them.
+    filled once; after that each tree takes back what the last one wrote. The committed text and the root after it,
+    which every node sees, stand to the left and only grow, so that their columns are cleared just once.
     """
 
     def __init__(self, nodes: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:

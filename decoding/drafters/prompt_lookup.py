@@ -52,7 +52,7 @@ class PromptLookup(StepwiseDrafter):
         self.settings = settings or PromptLookupSettings()
         self.begin(0)
 
-    def begin(self, capacity: int) -> None:  # noqa: ARG002  (the index grows with the text)
+    def begin(self, capacity: int) -> None:
         self._text: list[int] = []
         # For each n: n-gram -> where it last ended; and for each end, where the same n-gram ended before (-1: never).
         self._latest: list[dict[int, int]] = [{} for _ in range(self.settings.ngram)]

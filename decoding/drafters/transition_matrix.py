@@ -66,7 +66,7 @@ class TransitionMatrix(StepwiseDrafter):
     def start(self, root: int, k: int) -> Candidates:
         return self._look_up(np.array([root]), k)
 
-    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:  # noqa: ARG002  (a token's row is all it has)
+    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
         return self._look_up(tokens, k)
 
     def _look_up(self, tokens: Ints, k: int) -> Candidates:

@@ -23,5 +23,5 @@ class AR(Strategy[ARSettings]):
     settings_class = ARSettings
     max_nodes = 0
 
-    def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:  # noqa: ARG002
+    def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
         return Growth(Tree.root_only(root))

@@ -20,11 +20,11 @@ class Greedy(Verifier):
     lossless_for = "any tree"
     greedy = True
 
-    def first(self, logits: Tensor, rng: torch.Generator) -> int:  # noqa: ARG002
+    def first(self, logits: Tensor, rng: torch.Generator) -> int:
         require_finite(logits)
         return int(logits.argmax())
 
-    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:  # noqa: ARG002
+    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:
         opinions = scores.opinions(tree)
         path: list[int] = []
         node: int | None = 0

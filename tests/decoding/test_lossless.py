@@ -1,25 +1,30 @@
 """Greedy decoding with draft trees gives, token for token, what plain greedy decoding gives."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from decoding.catalogue import load_drafter
+from decoding.devices import exact_float32
 from decoding.drafters.autoregressive import Autoregressive
-from decoding.drafters.base import Drafter
+from decoding.drafters.base import Drafter, Observation, OnePassDrafter
 from decoding.drafters.prompt_lookup import PromptLookup, PromptLookupSettings
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.loop import Request, decode
+from decoding.marginals import top_marginals
 from decoding.sampling import Sampling
 from decoding.strategies import make_strategy
 from decoding.target import Target
-from decoding.types import Round, RunHeader, Summary
+from decoding.types import Marginals, Round, RunHeader, Summary
 from decoding.verifiers import make_verifier
-from tests.tiny_models import FAMILIES, VOCAB, tiny_target
+from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
+from tests.tiny_models import FAMILIES, VOCAB, tiny_model, tiny_target
 
-NEW_TOKENS = 40
+NEW_TOKENS = 28
 PROMPT = (5, 17, 33, 8, 5, 17, 60, 9, 12, 5, 17)
 
 
@@ -27,7 +32,7 @@ def plain_greedy(target: Target, prompt: tuple[int, ...], count: int) -> list[in
     """The judge: one full forward pass a token by the stock model, no cache, nothing of ours."""
     ids = list(prompt)
     for _ in range(count):
-        logits = target.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+        logits = target.model(input_ids=torch.tensor([ids], device=target.device), use_cache=False).logits[0, -1]
         ids.append(int(logits.argmax()))
         if ids[-1] in target.end_ids or len(ids) - 1 >= target.max_context:
             break
@@ -59,19 +64,94 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("cache", ["preallocated", "rebuild"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_stepwise_strategy_and_drafter_is_lossless(family: str, cache: str) -> None:
+def test_every_stepwise_strategy_and_drafter_is_lossless(family: str) -> None:
     target = tiny_target(family)
     expected = plain_greedy(target, PROMPT, NEW_TOKENS)
-    assert list(run(target, None, "ar", cache=cache)[2].output_ids) == expected
+    assert list(run(target, None, "ar")[2].output_ids) == expected
     accepted = 0
     for strategy, settings in TREES.items():
         for name, drafter in drafters(target, family):
-            _, rounds, summary = run(target, drafter, strategy, settings, cache=cache)
+            _, rounds, summary = run(target, drafter, strategy, settings)
             assert list(summary.output_ids) == expected, (strategy, name)
             accepted += sum(item.verdict.accepted for item in rounds)
-    assert accepted > 50, "the trees were never right, so this shows nothing"
+    assert accepted > 40, "the trees were never right, so this shows nothing"
+
+
+class Oracle(OnePassDrafter):
+    """Knows the text to come, and hides each token at a random rank of its position."""
+
+    vocab_size = VOCAB
+    positions = 6
+    name = "oracle"
+
+    def __init__(self, text: list[int]) -> None:
+        self.text = text
+        self.rng = np.random.default_rng(0)
+
+    def begin(self, capacity: int) -> None:
+        self.next = 1 - len(PROMPT)
+
+    def observe(self, observation: Observation) -> None:
+        self.next += len(observation.tokens)
+
+    def marginals(self, root: int, k: int) -> Marginals:
+        logits = torch.from_numpy(self.rng.normal(0, 2, (self.positions, VOCAB)))
+        coming = self.text[self.next : self.next + self.positions]
+        for position, token in enumerate(coming):
+            logits[position, token] = logits[position].topk(1 + int(self.rng.integers(0, 4))).values[-1] + 0.01
+        return top_marginals(logits, k)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_one_pass_strategy_is_lossless(family: str) -> None:
+    target = tiny_target(family)
+    expected = plain_greedy(target, PROMPT, NEW_TOKENS)
+    for strategy, settings in (("ddtree", {"budget": 1}), ("ddtree", {"budget": 40}), ("linear", {"budget": 6})):
+        _, rounds, summary = run(target, Oracle(expected), strategy, settings)
+        assert list(summary.output_ids) == expected, strategy
+        assert sum(item.verdict.accepted for item in rounds) > 0
+        assert all(item.marginals is not None for item in rounds[:-1])
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_a_published_block_drafter_is_lossless(family: str, tmp_path: Path) -> None:
+    """From a folder in the published layout to a verified run: the real loader, taps, context and head."""
+    target = tiny_target(family)
+    write_dflash_checkpoint(
+        tmp_path, hidden=32, heads=4, kv_heads=2, head_dim=8, layers=2, target_layers=3, target_layer_ids=[0, 2],
+        block_size=5, mask_token_id=4, vocab=VOCAB, seed=0,
+    )  # fmt: skip
+    drafter = load_drafter(str(tmp_path), target, print)
+    expected = plain_greedy(target, PROMPT, NEW_TOKENS)
+    for strategy, settings in (("ddtree", {"budget": 30}), ("ddtree", {"budget": 200}), ("linear", {"budget": 4})):
+        _, rounds, summary = run(target, drafter, strategy, settings)
+        assert list(summary.output_ids) == expected, strategy
+        assert all(item.tree.drafted > 0 for item in rounds[:-1])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rollback_and_rebuild_is_lossless_too(family: str) -> None:
+    target = tiny_target(family)
+    expected = plain_greedy(target, PROMPT, NEW_TOKENS)
+    for strategy, drafter in (("fixed", Autoregressive(target, VOCAB)), ("ddtree", Oracle(expected))):
+        assert list(run(target, drafter, strategy, {"budget": 24}, cache="rebuild")[2].output_ids) == expected
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("family", FAMILIES)
+def test_lossless_on_cuda(family: str) -> None:
+    """Float32 without TF32: exact on the device too."""
+    exact_float32()
+    target = Target(tiny_model(family).to("cuda"), None, family)
+    expected = list(run(target, None, "ar")[2].output_ids)
+    assert expected == plain_greedy(target, PROMPT, NEW_TOKENS)
+    for strategy, drafter in (
+        ("fixed", Autoregressive(target, VOCAB)),
+        ("recycle", TransitionMatrix(VOCAB, target.device)),
+        ("ddtree", Oracle(expected)),
+    ):
+        assert list(run(target, drafter, strategy, {"budget": 24})[2].output_ids) == expected, strategy
 
 
 def test_the_target_accepts_its_own_greedy_chain_whole() -> None:

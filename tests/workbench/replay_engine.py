@@ -47,13 +47,13 @@ class ReplayEngine:
     def options(self, strategy: str) -> dict[str, Option]:
         return options_of(TreeSettings if strategy == "tree" else Settings)
 
-    def misfit(self, target: str, drafter: str, strategy: str) -> str | None:  # noqa: ARG002
+    def misfit(self, target: str, drafter: str, strategy: str) -> str | None:
         if drafter == "alien":
             return "DFlash for Qwen3-4B was trained for another target."
         wanted = {"tree": ("mini",), "chain": ("mini", "lookup"), "plain": ("none",)}[strategy]
         return None if drafter in wanted else f"{strategy} needs {' or '.join(wanted)}."
 
-    def usual_drafter(self, target: str, strategy: str) -> str:  # noqa: ARG002
+    def usual_drafter(self, target: str, strategy: str) -> str:
         return {"tree": "mini", "chain": "mini", "plain": "none"}[strategy]
 
     def run(

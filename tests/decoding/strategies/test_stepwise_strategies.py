@@ -53,7 +53,7 @@ class Toy(StepwiseDrafter):
         rows = [self.row(path, k) for path in paths]
         return Candidates(np.array([token for token, _ in rows]), np.array([logprob for _, logprob in rows]))
 
-    def start(self, root: int, k: int) -> Candidates:  # noqa: ARG002
+    def start(self, root: int, k: int) -> Candidates:
         self.paths: list[Path] = [()]
         return self._ask(self.paths, k)
 
@@ -74,7 +74,7 @@ class ToyOnePass(OnePassDrafter):
 
     def observe(self, observation: Observation) -> None: ...
 
-    def marginals(self, root: int, k: int) -> Marginals:  # noqa: ARG002
+    def marginals(self, root: int, k: int) -> Marginals:
         tokens = np.arange(self.positions * VOCAB).reshape(self.positions, VOCAB) % VOCAB
         return Marginals(tokens[:, :k], np.tile(-np.arange(k, dtype=np.float32), (self.positions, 1)))
 
