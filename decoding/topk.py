@@ -5,9 +5,11 @@ the maxima of interleaved blocks, then a selection among the elements of the k b
 element of the top k is beaten by fewer than k elements, so its block's maximum is beaten by fewer than k others.
 """
 
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,42 +41,61 @@ def top_k(logits: Tensor, k: int) -> TopK:
     make block 0, and so on); the best two blocks, 1 and 3, hold columns 1, 3, 5, 7, and the answer is 9, 6.
     """
     k = min(k, logits.shape[1])
-    indices = _two_stages(logits, k).sort(1).values
-    values, order = logits.gather(1, indices).sort(dim=1, descending=True, stable=True)  # ties: lowest index first
-    indices = indices.gather(1, order)
+    columns = _largest(logits, k)
+    if logits.device.type == "cpu":
+        values, indices = _ordered_on_host(logits.gather(1, columns), columns)
+    else:
+        columns = columns.sort(1).values
+        values, order = logits.gather(1, columns).sort(dim=1, descending=True, stable=True)
+        indices = columns.gather(1, order)
     # Where all k values are equal, the lowest index that has this value may have been left out.
     if logits.is_cuda or bool((values[:, 0] == values[:, -1]).any()):
         indices[:, 0] = logits.argmax(1)
     return TopK(values, indices)
 
 
-def _two_stages(logits: Tensor, k: int) -> Tensor:
-    """Columns `[rows, k]` of the k largest, in any order."""
+def _largest(logits: Tensor, k: int) -> Tensor:
+    """Columns `[rows, k]` of the k largest, in any order: the best blocks first, by the same method."""
     rows, vocab = logits.shape
     # Blocks of 16 were the fastest measured from vocab 49,152 to 151,936 and k from 8 to 1,024.
     height = next((height for height in (16, 8) if vocab // height >= 4 * k), 0)
-    if not height:
+    if not height or vocab < 4096:
         return logits.topk(k, sorted=False).indices
     width = vocab // height
     body = logits[:, : height * width].view(rows, height, width)
-    blocks = body.amax(1).topk(k, sorted=False).indices
-    candidates = torch.cat(
-        [body.gather(2, blocks[:, None].expand(rows, height, k)).flatten(1), logits[:, height * width :]], 1
-    )
-    place = candidates.topk(k, sorted=False).indices
+    blocks = _largest(body.amax(1), k)
+    inside = body.gather(2, blocks[:, None].expand(rows, height, k)).flatten(1)
+    place = torch.cat([inside, logits[:, height * width :]], 1).topk(k, sorted=False).indices
     tail = place - height * k
-    inside = place // k * width + blocks.gather(1, place % k)
-    return torch.where(tail < 0, inside, tail + height * width)
+    return torch.where(tail < 0, place // k * width + blocks.gather(1, place % k), tail + height * width)
 
 
-def normaliser(logits: Tensor, peak: Tensor | None = None) -> Tensor:
-    """`logsumexp` `[rows]` of float32 `logits` `[rows, vocab]`, in one buffer that stays in the cache.
+def _ordered_on_host(values: Tensor, columns: Tensor) -> TopK:
+    """`values` of `columns` `[rows, k]`, largest first, equal ones by rising column, NaN first.
 
-    `peak` `[rows]` is the largest value of each row where it is known already; it spares a pass.
+    The bits of a float, with those of negative numbers turned over, sort like integers; the column makes the other
+    half of a 64-bit key, so that one plain sort of integers does all.
     """
-    peak = logits.amax(1) if peak is None else peak
-    sums = [shifted.exp_().sum(1) for _, shifted in _shifted(logits, peak)]
-    return peak + torch.cat(sums).log_()
+    floats = values.numpy() + np.float32(0.0)  # -0.0 becomes 0.0: they are equal
+    bits = floats.view(np.int32)
+    bits = np.where(np.isnan(floats), np.int32(0x7FFFFFFF), bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF)))
+    key = (~bits).astype(np.int64) << 32 | columns.numpy()
+    key.sort(axis=1)
+    ordered = ~(key >> 32).astype(np.int32)
+    ordered ^= (ordered >> 31) & np.int32(0x7FFFFFFF)
+    return TopK(torch.from_numpy(ordered.view(np.float32)), torch.from_numpy(key & 0xFFFFFFFF))
+
+
+def log_mass(logits: Tensor, peak: Tensor) -> Tensor:
+    """Log of the sum of `exp(logit - peak)` of every row `[rows]` (nats) of float32 `logits` `[rows, vocab]`.
+
+    `peak` `[rows]` is the largest value of each row: with it, this is the normaliser.
+    """
+    shift = _shift(peak)
+    mass = torch.empty_like(peak)
+    for rows, weights in _weights(logits, shift):
+        torch.sum(weights, 1, out=mass[rows])
+    return mass.log_() if shift is not None else mass.log_() - peak
 
 
 def moments(logits: Tensor, peak: Tensor) -> Moments:
@@ -82,23 +103,49 @@ def moments(logits: Tensor, peak: Tensor) -> Moments:
 
     H = log Z - sum(p * logit). Any NaN or infinity in a row makes its entropy NaN or infinite.
     """
-    sums, dots = [], []
-    for rows, shifted in _shifted(logits, peak):
-        weights = shifted.exp_()
-        sums.append(weights.sum(1))
-        dots.append(weights.mul_(logits[rows]).sum(1))
-    total = torch.cat(sums)
-    log_total = peak + total.log()
-    return Moments(log_total, (log_total - torch.cat(dots).div_(total)).clamp_min_(0.0))
+    shift = _shift(peak)
+    mass, dots = torch.empty_like(peak), torch.empty_like(peak)
+    for rows, weights in _weights(logits, shift):
+        torch.sum(weights, 1, out=mass[rows])
+        torch.linalg.vecdot(weights, logits[rows], out=dots[rows])
+    normaliser = mass.log() if shift is None else mass.log() + shift
+    return Moments(normaliser, (normaliser - dots.div_(mass)).clamp_min_(0.0))
 
 
-def _shifted(logits: Tensor, peak: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Row blocks of `logits - peak`, all in one reused buffer."""
+def _shift(peak: Tensor) -> Tensor | None:
+    """What must be subtracted before exponentials are taken; None (a pass less) where nothing over- or underflows.
+
+    Asked on a CPU only: elsewhere the answer would make the host wait.
+    """
+    if peak.device.type == "cpu" and bool(((peak > -30.0) & (peak < 60.0)).all()):
+        return None
+    return peak
+
+
+def _weights(logits: Tensor, shift: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
+    """Row blocks of `exp(logits - shift)`, all in one reused buffer."""
     count, vocab = logits.shape
     step = max(1, _ROW_BLOCK_BYTES.get(logits.device.type, _ROW_BLOCK_BYTES_DEVICE) // (4 * vocab))
-    buffer = torch.empty(min(step, count), vocab, device=logits.device)
+    buffer = _scratch(min(step, count) * vocab, logits.device).view(-1, vocab)
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))
-        shifted = buffer[: rows.stop - start]
-        torch.sub(logits[rows], peak[rows, None], out=shifted)
-        yield rows, shifted
+        weights = buffer[: rows.stop - start]
+        if shift is None:
+            torch.exp(logits[rows], out=weights)
+        else:
+            torch.sub(logits[rows], shift[rows, None], out=weights).exp_()
+        yield rows, weights
+
+
+_kept = threading.local()
+
+
+def _scratch(numbers: int, device: torch.device) -> Tensor:
+    """Float32 `[numbers]` to write on; each thread keeps its own, since fresh memory costs a page fault per 4 kB."""
+    if device.type != "cpu":
+        return torch.empty(numbers, device=device)
+    buffer: Tensor | None = getattr(_kept, "buffer", None)
+    if buffer is None or len(buffer) < numbers:
+        with torch.inference_mode(False):
+            buffer = _kept.buffer = torch.empty(numbers)
+    return buffer[:numbers]

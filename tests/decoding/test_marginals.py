@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding import marginals
 from decoding.errors import NonFiniteLogits
 from decoding.marginals import top_marginals
 
@@ -124,13 +123,6 @@ def test_any_number_of_threads_gives_the_same():
     for other in results[1:]:
         assert np.array_equal(results[0].token, other.token)
         assert np.array_equal(results[0].logprob, other.logprob)
-
-
-def test_the_path_of_other_devices_agrees():
-    """`_on_device` runs on the CPU too, which checks everything about it but the device."""
-    logits = torch.randn(4, 9_000, generator=torch.Generator().manual_seed(7))
-    for mine, theirs in zip(marginals._on_host(logits, 33), marginals._on_device(logits, 33), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
 @pytest.mark.cuda
