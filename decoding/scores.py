@@ -19,7 +19,7 @@ from decoding.types import Floats, Ints, Tree, Verdict
 TOP = 8
 """How many of the target's most likely tokens are kept for every node."""
 
-_CHUNK_BYTES = {"cpu": 32 << 20}
+_CHUNK_BYTES = {"cpu": 8 << 20}
 _CHUNK_BYTES_DEVICE = 512 << 20
 
 Visit = Callable[[int, Tensor], None]
@@ -71,7 +71,7 @@ class TreeScores:
     ) -> None:
         """`hidden` `[nodes, hidden]` after the final norm; `head` maps `[rows, hidden]` (also 0 rows) to logits
         `[rows, vocab]` of any float type; `features` `[nodes, taps * hidden]` for the drafter. `chunk_bytes` bounds
-        the float32 logits that exist at once: by default 32 MB on a CPU, 512 MB elsewhere.
+        the float32 logits that exist at once: by default 8 MB on a CPU, 512 MB elsewhere.
         """
         self.hidden = hidden
         self.head = head
