@@ -27,17 +27,18 @@ def tree_numbers(token: Ints, parent: Ints, past: int, width: int) -> Numbers:
     """
     count = len(parent)
     depth = np.zeros(count, np.int64)
+    entries, deepest = 0, 0
     for node in range(1, count):
         depth[node] = depth[parent[node]] + 1
-    values = np.empty(2 * count + depth.sum(), np.int64)
-    values[:count] = token
-    values[count : 2 * count] = depth + past
+        entries += depth[node]
+        deepest = max(deepest, depth[node])
+    values = np.empty(2 * count + entries, np.int64)
     filled = 2 * count
-    for node in range(1, count):
-        row = node * width + past
+    for node in range(count):
+        values[node], values[count + node] = token[node], past + depth[node]
         seen = node
         while seen > 0:
-            values[filled] = row + seen
+            values[filled] = node * width + past + seen
             filled += 1
             seen = parent[seen]
-    return Numbers(values, depth.max())
+    return Numbers(values, deepest)
