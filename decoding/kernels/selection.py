@@ -22,105 +22,104 @@ class Prefixes(NamedTuple):
     """Log-probability (nats) of the whole prefix: its float32 entries added up in float64, the first one first."""
 
 
+class Heap(NamedTuple):
+    """Candidates that wait, the next one first: entry i precedes entries 2i + 1 and 2i + 2."""
+
+    score: NDArray[np.float64]
+    candidate: Ints
+    """Index of the candidate, in the order in which they were made."""
+
+
 @compiled
 def pop_prefixes(logprob: Floats, budget: int) -> Prefixes:
     """At most `budget` prefixes in pop order; the rows of `logprob` `[positions, k]` descend.
 
     A prefix becomes a candidate when the one it follows is popped: its previous sibling, or for a first child its
     parent. Both come before it even on ties (the sibling has a smaller rank, the parent is shorter, and neither has
-    a lower score), so the pops keep the order of `_precedes` throughout.
+    a lower score), so the pops keep the order of `_tie` throughout.
 
-    A pop makes at most two candidates. Their parents are places among the popped, and so is all of `done`.
+    A pop makes at most two candidates. `way` `[candidates, 3]` holds their parent (a place among the popped),
+    position and rank, and `popped` the candidate of every pop.
     """
-    room = 2 * budget + 1
-    offered = Prefixes(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room))
-    done = Prefixes(
-        np.empty(budget, np.int32), np.empty(budget, np.int32), np.empty(budget, np.int32), np.empty(budget)
+    room = 2 * budget + 2
+    heap = Heap(np.empty(room, np.float64), np.empty(room, np.int32))
+    way, popped = np.empty((room, 3), np.int32), np.empty(budget, np.int32)
+    answer = Prefixes(
+        np.empty(budget, np.int32), np.empty(budget, np.int32), np.empty(budget, np.int32), np.empty(budget, np.float64)
     )
-    heap = np.empty(room, np.int32)  # the candidates that wait, as indices into `offered`
-    made = _offer(logprob, -1, 0, 0, 0.0, heap, 0, 0, offered, done) if budget > 0 else 0
-    count = 0
-    while count < min(made, budget):
-        best = heap[0]
-        parent, position, rank = offered.parent[best], offered.position[best], offered.rank[best]
-        score = offered.score[best]
-        done.parent[count], done.position[count], done.rank[count], done.score[count] = parent, position, rank, score
-        _sink(heap, made - count - 1, heap[made - count - 1], offered, done)
+    count, made, waiting = 0, 0, 0
+    if budget > 0 and logprob.size > 0 and logprob[0, 0] > -np.inf:
+        way[0, 0], way[0, 1], way[0, 2] = -1, 0, 0
+        _rise(heap, 0, _extended(0.0, logprob[0, 0]), 0, way, popped)
+        made = waiting = 1
+    while waiting > 0 and count < budget:
+        score, best = heap.score[0], heap.candidate[0]
+        parent, position, rank = way[best, 0], way[best, 1], way[best, 2]
+        popped[count] = best
+        answer.parent[count], answer.position[count], answer.rank[count] = parent, position, rank
+        answer.score[count] = score
+        if rank + 1 < logprob.shape[1] and logprob[position, rank + 1] > -np.inf:
+            above = answer.score[parent] if parent >= 0 else 0.0
+            way[made, 0], way[made, 1], way[made, 2] = parent, position, rank + 1
+            _sink(heap, waiting, _extended(above, logprob[position, rank + 1]), made, way, popped)
+            made += 1
+        else:
+            waiting -= 1
+            _sink(heap, waiting, heap.score[waiting], heap.candidate[waiting], way, popped)
+        if position + 1 < logprob.shape[0] and logprob[position + 1, 0] > -np.inf:
+            way[made, 0], way[made, 1], way[made, 2] = count, position + 1, 0
+            _rise(heap, waiting, _extended(score, logprob[position + 1, 0]), made, way, popped)
+            made += 1
+            waiting += 1
         count += 1
-        above = done.score[parent] if parent >= 0 else 0.0
-        made = _offer(logprob, parent, position, rank + 1, above, heap, made - count, made, offered, done)
-        made = _offer(logprob, count - 1, position + 1, 0, score, heap, made - count, made, offered, done)
-    return Prefixes(done.parent[:count], done.position[:count], done.rank[:count], done.score[:count])
+    return Prefixes(answer.parent[:count], answer.position[:count], answer.rank[:count], answer.score[:count])
 
 
 @compiled
-def _offer(
-    logprob: Floats,
-    parent: int,
-    position: int,
-    rank: int,
-    above: float,
-    heap: Ints,
-    waiting: int,
-    made: int,
-    offered: Prefixes,
-    done: Prefixes,
-) -> int:
-    """Puts a candidate whose parent scores `above` into the heap, if it is possible; returns how many were made."""
-    if position >= logprob.shape[0] or rank >= logprob.shape[1]:
-        return made
-    # A log-probability above zero can only be rounding, and would put a child before its parent.
-    score = above + min(np.float64(logprob[position, rank]), 0.0)
-    if not score > -np.inf:
-        return made
-    offered.parent[made], offered.position[made], offered.rank[made], offered.score[made] = (
-        parent,
-        position,
-        rank,
-        score,
-    )
-    place = waiting
+def _extended(above: float, logprob: float) -> float:
+    """A log-probability above zero can only be rounding, and would put a child before its parent."""
+    return above + min(np.float64(logprob), 0.0)
+
+
+@compiled
+def _rise(heap: Heap, place: int, score: float, candidate: int, way: Ints, popped: Ints) -> None:
+    """Puts a candidate at the end, `place`, of the heap and lets it rise to where it belongs."""
     while place > 0:
         up = (place - 1) // 2
-        if not _precedes(made, heap[up], offered, done):
+        if heap.score[up] > score or (heap.score[up] == score and _tie(heap.candidate[up], candidate, way, popped)):
             break
-        heap[place] = heap[up]
+        heap.score[place], heap.candidate[place] = heap.score[up], heap.candidate[up]
         place = up
-    heap[place] = made
-    return made + 1
+    heap.score[place], heap.candidate[place] = score, candidate
 
 
 @compiled
-def _sink(heap: Ints, size: int, moved: int, offered: Prefixes, done: Prefixes) -> None:
-    """Lets the candidate `moved` take the first place of a heap of `size`, and sink to where it belongs."""
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
+def _sink(heap: Heap, size: int, score: float, candidate: int, way: Ints, popped: Ints) -> None:
+    """Puts a candidate into the first place of a heap of `size` and lets it sink to where it belongs."""
+    place, below = 0, 1
+    while below < size:
+        if below + 1 < size:
+            left, right = heap.score[below], heap.score[below + 1]
+            if right > left:
+                below += 1
+            elif right == left and _tie(heap.candidate[below + 1], heap.candidate[below], way, popped):
+                below += 1
+        best = heap.score[below]
+        if score > best or (score == best and _tie(candidate, heap.candidate[below], way, popped)):
             break
-        if below + 1 < size and _precedes(heap[below + 1], heap[below], offered, done):
-            below += 1
-        if not _precedes(heap[below], moved, offered, done):
-            break
-        heap[place] = heap[below]
-        place = below
-    heap[place] = moved
+        heap.score[place], heap.candidate[place] = best, heap.candidate[below]
+        place, below = below, 2 * below + 1
+    heap.score[place], heap.candidate[place] = score, candidate
 
 
 @compiled
-def _precedes(one: int, other: int, offered: Prefixes, done: Prefixes) -> bool:
-    """Whether candidate `one` is popped before the `other`.
+def _tie(one: int, other: int, way: Ints, popped: Ints) -> bool:
+    """Whether candidate `one` comes before the `other`, which has the same score.
 
-    The higher score first, then the shorter, then the smaller rank from the last position back: of equal scores,
-    ranks (5, 0) come before (0, 1).
+    The shorter first, then the smaller rank from the last position back: ranks (5, 0) come before (0, 1).
     """
-    if offered.score[one] != offered.score[other]:
-        return offered.score[one] > offered.score[other]
-    if offered.position[one] != offered.position[other]:
-        return offered.position[one] < offered.position[other]
-    rank, other_rank = offered.rank[one], offered.rank[other]
-    up, other_up = offered.parent[one], offered.parent[other]
-    while rank == other_rank and up != other_up:
-        rank, other_rank = done.rank[up], done.rank[other_up]
-        up, other_up = done.parent[up], done.parent[other_up]
-    return rank < other_rank
+    if way[one, 1] != way[other, 1]:
+        return way[one, 1] < way[other, 1]
+    while way[one, 2] == way[other, 2] and way[one, 0] != way[other, 0]:
+        one, other = popped[way[one, 0]], popped[way[other, 0]]
+    return way[one, 2] < way[other, 2]
