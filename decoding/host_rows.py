@@ -38,7 +38,7 @@ def read_rows(logits: Tensor, k: int, also: Callable[[int, Floats], None] | None
     """
     if logits.stride(1) != 1:
         logits = logits.contiguous()
-    table: Floats = logits.numpy()
+    table: Floats = logits.detach().numpy()
     count = len(table)
     keys, mass, dot = np.empty((count, k), np.int64), np.empty(count), np.empty(count)
 

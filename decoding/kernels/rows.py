@@ -175,13 +175,14 @@ def _add(piece: Floats, peak: float, power: Floats, rest: Floats) -> Sums:
 
 
 @compiled
-def above(row: Floats, bound: np.float32) -> int:
-    """How many entries of `row` are larger than `bound`."""
-    count = 0
-    for start in range(0, len(row), PIECE):
-        piece = row[start : start + PIECE]
-        part = np.int32(0)  # as wide as the entries, so that the loop is vectorised
-        for i in range(len(piece)):
-            part += np.int32(1) if piece[i] > bound else np.int32(0)
-        count += part
-    return count
+def ranks(row: Floats, columns: NDArray[np.int64], rank: NDArray[np.int64]) -> None:
+    """Writes `rank` `[columns]`: 1 + how many entries of `row` `[vocab]` are larger than the one at each column."""
+    for place in range(len(columns)):
+        bound = row[columns[place]]
+        rank[place] = 1
+        for start in range(0, len(row), PIECE):
+            piece = row[start : start + PIECE]
+            larger = np.int32(0)  # as wide as the entries, so that the loop is vectorised
+            for i in range(len(piece)):
+                larger += np.int32(1) if piece[i] > bound else np.int32(0)
+            rank[place] += larger

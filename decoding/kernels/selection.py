@@ -100,9 +100,7 @@ def _sink(heap: Heap, size: int, score: float, candidate: int, way: Ints, popped
     while below < size:
         if below + 1 < size:
             left, right = heap.score[below], heap.score[below + 1]
-            if right > left:
-                below += 1
-            elif right == left and _tie(heap.candidate[below + 1], heap.candidate[below], way, popped):
+            if right > left or (right == left and _tie(heap.candidate[below + 1], heap.candidate[below], way, popped)):
                 below += 1
         best = heap.score[below]
         if score > best or (score == best and _tie(candidate, heap.candidate[below], way, popped)):
