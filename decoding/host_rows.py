@@ -58,7 +58,8 @@ def read_rows(logits: Tensor, k: int, also: Callable[[int, Floats], None] | None
     each_row(count, read)
     column = keys & 0xFFFFFFFF
     odd = np.isnan(mass).nonzero()[0]
-    column[odd] = logits[odd].topk(k).indices.numpy()  # NaN and infinity first, as torch has it
+    if len(odd):
+        column[odd] = logits[odd].topk(k).indices.numpy()  # NaN and infinity first, as torch has it
     value = np.take_along_axis(table, column, 1) + np.float32(0.0)
     with np.errstate(invalid="ignore"):
         normaliser = np.log(mass)

@@ -1,8 +1,8 @@
-"""Top-k and log-normaliser of wide rows, several times faster than the stock operators on a CPU.
+"""Top-k and log-normaliser of wide rows; on a CPU the top-k is that of `host_rows`.
 
-`torch.topk` walks every element of a row with a heap or a radix select. Two stages read the row once, vectorised:
-the maxima of interleaved blocks, then a selection among the elements of the k best blocks alone. That is exact: an
-element of the top k is beaten by fewer than k elements, so its block's maximum is beaten by fewer than k others.
+On a device, two stages read the row once: the maxima of interleaved blocks, then a selection among the elements of
+the k best blocks alone. That is exact: an element of the top k is beaten by fewer than k elements, so its block's
+maximum is beaten by fewer than k others.
 """
 
 import threading
@@ -35,8 +35,8 @@ class Moments(NamedTuple):
 def top_k(logits: Tensor, k: int) -> TopK:
     """The `min(k, vocab)` largest of every row of float32 `logits` `[rows, vocab]`; exact.
 
-    The first column is what `argmax` gives: the lowest index on ties. Of several values equal to the last one, any
-    may be kept. NaN counts as the largest, as in torch. No host synchronisation on a device.
+    The first column is what `argmax` gives: the lowest index on ties. Of several values equal to the last one,
+    the first are kept on a CPU, any on a device. NaN counts as the largest, as in torch. No host synchronisation on a device.
 
     With vocab 8, k = 2 and 2 rows of width 4, [3 1 4 1 | 5 9 2 6] has the block maxima [5 9 4 6] (columns 0 and 4
     make block 0, and so on); the best two blocks, 1 and 3, hold columns 1, 3, 5, 7, and the answer is 9, 6.
