@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from decoding.tree import ancestor_lines
+from decoding.kernels.visibility import tree_numbers
 from decoding.tree_mask import TreeMask
 from decoding.types import Ints, Tree
 
@@ -38,16 +38,10 @@ def tree_layout(tree: Tree, past: int, windows: Windows, mask: TreeMask) -> Layo
     `...xx`, `....x`, `...x.`.
     """
     count = len(tree)
-    lines = ancestor_lines(tree.parent)
-    longest = past + len(lines)
+    numbers, deepest = tree_numbers(tree.token, tree.parent, past, mask.width)
+    longest = past + int(deepest) + 1
     plain = count == 1 and _in_reach(windows, longest)
-    beside_root = lines > 0
-    entries = (lines + np.arange(past, past + count * mask.width, mask.width))[beside_root]
-    numbers = np.empty(2 * count + entries.size, np.int64)
-    numbers[:count] = tree.token
-    numbers[count : 2 * count] = past + np.count_nonzero(beside_root, axis=0)
-    numbers[2 * count :] = entries
-    ids, positions, places = _to_device(numbers, mask.device).split([count, count, entries.size])
+    ids, positions, places = _to_device(numbers, mask.device).split([count, count, len(numbers) - 2 * count])
     if plain:
         return Layout(ids[None], positions[None], None)
     full = mask.write(places, count, past)

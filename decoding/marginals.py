@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from decoding.errors import NonFiniteLogits
+from decoding.host_rows import read_rows
 from decoding.topk import log_mass, top_k
 from decoding.types import Marginals
 
@@ -22,16 +23,15 @@ def top_marginals(logits: Tensor, k: int) -> Marginals:
         raise ValueError(f"logits must be [positions, vocab] and k at least 1, not {tuple(logits.shape)} and {k}")
     k = min(k, logits.shape[1])
     logits = logits.detach().to(torch.float32)
-    best = top_k(logits, k + 1 if logits.device.type == "cpu" else k)
-    values, tokens = best.values[:, :k], best.indices[:, :k].to(torch.int32)
-    if best.values.shape[1] > k:
-        # The token left out is as likely as the last one kept: any of them may have been, so a full sort decides.
-        for row in (best.values[:, k] == best.values[:, k - 1]).nonzero()[:, 0].tolist():
-            tokens[row] = logits[row].sort(descending=True, stable=True).indices[:k]
-    mass = log_mass(logits, best.values[:, 0])
-    # One copy: the ids travel as bits among the floats.
-    packed = torch.cat((values, mass[:, None], tokens.view(torch.float32)), dim=1).cpu().numpy()
-    value, relative, token = packed[:, :k], packed[:, k : k + 1], packed[:, k + 1 :].view(np.int32)
+    if logits.device.type == "cpu":
+        best = read_rows(logits, k)
+        value, token, relative = best.value, best.column.astype(np.int32), best.normaliser[:, None].astype(np.float32)
+    else:
+        values, columns = top_k(logits, k)
+        mass = log_mass(logits, values[:, 0])
+        # One copy: the ids travel as bits among the floats.
+        packed = torch.cat((values, mass[:, None], columns.to(torch.int32).view(torch.float32)), dim=1).cpu().numpy()
+        value, relative, token = packed[:, :k], packed[:, k : k + 1], packed[:, k + 1 :].view(np.int32)
     bad = np.flatnonzero(~np.isfinite(value[:, 0]))
     if len(bad):
         raise NonFiniteLogits(

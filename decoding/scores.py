@@ -6,6 +6,7 @@ of rows, and everything that anyone asks of a chunk is taken while it is there.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from decoding.errors import Incompatible, NonFiniteLogits
-from decoding.topk import moments, top_k
+from decoding.host_rows import read_rows
+from decoding.kernels.rows import ranks
+from decoding.topk import Moments, TopK, moments, top_k
 from decoding.types import Floats, Ints, Tree, Verdict
 
 TOP = 8
@@ -144,19 +147,17 @@ class _Notes:
     def take(self, nodes: slice, logits: Tensor) -> None:
         """What is to be kept of the logits `[rows, vocab]` after `nodes`."""
         k, packed = self.k, self.packed
-        values, tokens = top_k(logits, k)
-        log_normaliser, entropy = moments(logits, values[:, 0])
-        packed[nodes, :k] = tokens.to(torch.int32)
-        packed[nodes, k : 2 * k] = (values - log_normaliser[:, None]).view(torch.int32)
-        packed[nodes, 2 * k] = entropy.view(torch.int32)
         first, last = np.searchsorted(self.parents, [nodes.start, nodes.stop])
-        if first == last:
-            return
         child, parent, token = self.children[:, first:last]
         row = parent - nodes.start
         value = logits[row, token]
-        packed[child, 2 * k + 1] = (value - log_normaliser[row]).view(torch.int32)
-        packed[child, 2 * k + 2] = _ranks(logits, row, value, values).to(torch.int32)
+        read = _read_on_host if logits.device.type == "cpu" else _read_on_device
+        top, moment, rank = read(logits, k, row, token)
+        packed[nodes, :k] = top.indices.to(torch.int32)
+        packed[nodes, k : 2 * k] = (top.values - moment.normaliser[:, None]).view(torch.int32)
+        packed[nodes, 2 * k] = moment.entropy.view(torch.int32)
+        packed[child, 2 * k + 1] = (value - moment.normaliser[row]).view(torch.int32)
+        packed[child, 2 * k + 2] = rank.to(torch.int32)
 
     def opinions(self) -> Opinions:
         k = self.k
@@ -180,25 +181,39 @@ class _Notes:
         return replace(found, **{name: np.ascontiguousarray(array) for name, array in vars(found).items()})
 
 
-def _ranks(logits: Tensor, row: Tensor, value: Tensor, top_values: Tensor) -> Tensor:
-    """1 + the number of logits `[rows, vocab]` above `value` `[children]`, each in its own `row`.
+class _Read(NamedTuple):
+    """What is read of logits `[rows, vocab]`, some of whose tokens are children."""
 
-    Whatever reaches the last of the row's top values has all that beat it among them. The rest is counted: on a
-    CPU one by one (numpy compares and counts a row several times faster than torch), elsewhere all children in
-    blocks, since asking which ones need it would make the host wait.
-    """
-    rank = (top_values[row] > value[:, None]).sum(1) + 1
-    if top_values.shape[1] == logits.shape[1]:
-        return rank
-    below = value < top_values[row, -1]
-    if logits.device.type == "cpu":
-        table, bounds, rows = logits.numpy(), value.numpy(), row.tolist()
-        for child in below.nonzero()[:, 0].tolist():
-            rank[child] = 1 + int(np.count_nonzero(table[rows[child]] > bounds[child]))
-        return rank
+    top: TopK
+    moments: Moments
+    rank: Tensor
+    """`[children]` 1 + the number of logits above the child's, in its own row."""
+
+
+def _read_on_host(logits: Tensor, k: int, row: Tensor, token: Tensor) -> _Read:
+    """`row` (ascending) and `token` `[children]` say which logits are those of children."""
+    tokens, rank = token.numpy(), np.empty(len(token), np.int64)
+    start = np.searchsorted(row.numpy(), np.arange(len(logits) + 1))
+
+    def count(index: int, values: Floats) -> None:
+        here = slice(start[index], start[index + 1])
+        ranks(values, tokens[here], rank[here])
+
+    found = read_rows(logits, k, count)
+    normaliser = torch.from_numpy((found.value[:, 0] + found.normaliser).astype(np.float32))
+    entropy = torch.from_numpy(found.entropy.astype(np.float32))
+    top = TopK(torch.from_numpy(found.value), torch.from_numpy(found.column))
+    return _Read(top, Moments(normaliser, entropy), torch.from_numpy(rank))
+
+
+def _read_on_device(logits: Tensor, k: int, row: Tensor, token: Tensor) -> _Read:
+    """As `_read_on_host`. All children are counted, in blocks: asking which need it would make the host wait."""
+    top = top_k(logits, k)
+    value = logits[row, token]
     step = max(1, _CHUNK_BYTES_DEVICE // 8 // (4 * logits.shape[1]))
-    blocks = [slice(start, start + step) for start in range(0, len(row), step)]
-    return torch.cat([(logits[row[block]] > value[block, None]).sum(1) for block in blocks]) + 1
+    blocks = [slice(start, start + step) for start in range(0, max(1, len(row)), step)]
+    rank = torch.cat([(logits[row[block]] > value[block, None]).sum(1) for block in blocks]) + 1
+    return _Read(top, moments(logits, top.values[:, 0]), rank)
 
 
 def require_finite(logits: Tensor) -> None:

@@ -1,17 +1,18 @@
-"""Top-k and log-normaliser of wide rows, several times faster than the stock operators on a CPU.
+"""Top-k and log-normaliser of wide rows; on a CPU the top-k is that of `host_rows`.
 
-`torch.topk` walks every element of a row with a heap or a radix select. Two stages read the row once, vectorised:
-the maxima of interleaved blocks, then a selection among the elements of the k best blocks alone. That is exact: an
-element of the top k is beaten by fewer than k elements, so its block's maximum is beaten by fewer than k others.
+On a device, two stages read the row once: the maxima of interleaved blocks, then a selection among the elements of
+the k best blocks alone. That is exact: an element of the top k is beaten by fewer than k elements, so its block's
+maximum is beaten by fewer than k others.
 """
 
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
+
+from decoding.host_rows import read_rows
 
 _ROW_BLOCK_BYTES = {"cpu": 4 << 20}  # near the cores between the passes; smaller means more waiting between threads
 _ROW_BLOCK_BYTES_DEVICE = 128 << 20  # large enough to fill a GPU, small beside its memory
@@ -34,23 +35,24 @@ class Moments(NamedTuple):
 def top_k(logits: Tensor, k: int) -> TopK:
     """The `min(k, vocab)` largest of every row of float32 `logits` `[rows, vocab]`; exact.
 
-    The first column is what `argmax` gives: the lowest index on ties. Of several values equal to the last one, any
-    may be kept. NaN counts as the largest, as in torch. No host synchronisation on a device.
+    The first column is what `argmax` gives: the lowest index on ties. Of several values equal to the last one,
+    the first are kept on a CPU, any on a device. NaN counts as the largest, as in torch. No host synchronisation on a device.
 
     With vocab 8, k = 2 and 2 rows of width 4, [3 1 4 1 | 5 9 2 6] has the block maxima [5 9 4 6] (columns 0 and 4
     make block 0, and so on); the best two blocks, 1 and 3, hold columns 1, 3, 5, 7, and the answer is 9, 6.
     """
     k = min(k, logits.shape[1])
-    columns = _largest(logits, k)
     if logits.device.type == "cpu":
-        values, indices = _ordered_on_host(logits.gather(1, columns), columns)
-    else:
-        columns = columns.sort(1).values
-        values, order = logits.gather(1, columns).sort(dim=1, descending=True, stable=True)
-        indices = columns.gather(1, order)
-    # Where all k values are equal, the lowest index that has this value may have been left out.
-    if logits.is_cuda or bool((values[:, 0] == values[:, -1]).any()):
-        indices[:, 0] = logits.argmax(1)
+        found = read_rows(logits, k)
+        return TopK(torch.from_numpy(found.value), torch.from_numpy(found.column))
+    return _top_k_on_device(logits, k)
+
+
+def _top_k_on_device(logits: Tensor, k: int) -> TopK:
+    columns = _largest(logits, k).sort(1).values
+    values, order = logits.gather(1, columns).sort(dim=1, descending=True, stable=True)
+    indices = columns.gather(1, order)
+    indices[:, 0] = logits.argmax(1)  # where all k values are equal, the lowest may have been left out
     return TopK(values, indices)
 
 
@@ -68,22 +70,6 @@ def _largest(logits: Tensor, k: int) -> Tensor:
     place = torch.cat([inside, logits[:, height * width :]], 1).topk(k, sorted=False).indices
     tail = place - height * k
     return torch.where(tail < 0, place // k * width + blocks.gather(1, place % k), tail + height * width)
-
-
-def _ordered_on_host(values: Tensor, columns: Tensor) -> TopK:
-    """`values` of `columns` `[rows, k]`, largest first, equal ones by rising column, NaN first.
-
-    The bits of a float, with those of negative numbers turned over, sort like integers; the column makes the other
-    half of a 64-bit key, so that one plain sort of integers does all.
-    """
-    floats = values.numpy() + np.float32(0.0)  # -0.0 becomes 0.0: they are equal
-    bits = floats.view(np.int32)
-    bits = np.where(np.isnan(floats), np.int32(0x7FFFFFFF), bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF)))
-    key = (~bits).astype(np.int64) << 32 | columns.numpy()
-    key.sort(axis=1)
-    ordered = ~(key >> 32).astype(np.int32)
-    ordered ^= (ordered >> 31) & np.int32(0x7FFFFFFF)
-    return TopK(torch.from_numpy(ordered.view(np.float32)), torch.from_numpy(key & 0xFFFFFFFF))
 
 
 def log_mass(logits: Tensor, peak: Tensor) -> Tensor:

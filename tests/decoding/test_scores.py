@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from decoding.errors import Incompatible, NonFiniteLogits
-from decoding.scores import TOP, Opinions, TreeScores
+from decoding.scores import TOP, Opinions, TreeScores, _read_on_device, _read_on_host
 from decoding.tree import TreeBuilder
 from decoding.types import Tree
 from tests.decoding.random_trees import random_tree
@@ -129,3 +129,14 @@ def test_tied_tokens_share_a_rank_and_only_the_lowest_is_chosen() -> None:
     found = TreeScores.from_logits(logits).opinions(builder.build())
     assert found.rank.tolist() == [0, 1, 1]
     assert found.choice.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_host_and_device_read_the_same(coarse: bool) -> None:
+    logits = torch.randn(5, 5003, generator=torch.Generator().manual_seed(1)) * 4
+    logits = logits.round() if coarse else logits
+    row, token = torch.tensor([0, 0, 2, 4, 4, 4]), torch.tensor([1, 5002, 77, 0, 3, 2])
+    here, there = _read_on_host(logits, 8, row, token), _read_on_device(logits, 8, row, token)
+    assert torch.equal(here.rank, there.rank)
+    assert torch.equal(here.top.values, there.top.values)
+    torch.testing.assert_close(here.moments, there.moments, rtol=1e-5, atol=3e-5)

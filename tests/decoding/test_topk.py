@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from decoding.topk import log_mass, moments, top_k
+from decoding.topk import _top_k_on_device, log_mass, moments, top_k
 
 VOCABS = [1, 2, 5, 31, 255, 256, 257, 1003, 4097, 20000]
 
@@ -31,7 +31,14 @@ def rows(kind: str, vocab: int, count: int = 5) -> torch.Tensor:
 @pytest.mark.parametrize("k", [1, 3, 8, 64])
 def test_top_k_is_exact(kind: str, vocab: int, k: int) -> None:
     logits = rows(kind, vocab)
+    check(logits, k, *_top_k_on_device(logits, min(k, vocab)))
     values, indices = top_k(logits, k)
+    check(logits, k, values, indices)
+    assert torch.equal(indices, logits.sort(dim=1, descending=True, stable=True).indices[:, :k])
+
+
+def check(logits: torch.Tensor, k: int, values: torch.Tensor, indices: torch.Tensor) -> None:
+    vocab = logits.shape[1]
     assert torch.equal(values, logits.topk(min(k, vocab)).values)
     assert torch.equal(logits.gather(1, indices), values)
     assert torch.equal(indices[:, 0], logits.argmax(1))

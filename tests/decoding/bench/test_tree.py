@@ -32,6 +32,7 @@ def test_both_builds_give_the_same_tree(kind):
     logits = bench.realistic_logits(kind, 15, 5000, np.random.default_rng(0))
     ours, plain = bench.OurBuild(200)(logits), bench.PlainBuild(200)(logits)
     np.testing.assert_allclose(ours.score, plain.score, atol=1e-4)
-    assert ours.mask.shape == plain.mask.shape
-    assert (ours.mask == 0).sum() == (plain.mask == 0).sum()
-    assert sorted(ours.position.tolist()) == sorted(plain.position.tolist())
+    mask, plain_mask = ours.layout.masks[None], plain.layout.masks[None]
+    assert mask.shape == plain_mask.shape
+    assert (mask == 0).sum() == (plain_mask == 0).sum()
+    assert sorted(ours.layout.position_ids[0].tolist()) == sorted(plain.layout.position_ids[0].tolist())

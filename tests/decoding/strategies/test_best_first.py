@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding.strategies import best_first
 from decoding.strategies.best_first import best_prefixes
 
 LN2 = float(np.log(2.0))
@@ -171,17 +170,6 @@ def test_the_first_nodes_are_the_answer_for_a_smaller_budget(kind):
             assert np.array_equal(whole[:budget], head)
 
 
-@pytest.mark.parametrize("dense_limit", [0, 10**9])
-@pytest.mark.parametrize("histogram_budget", [1, 10**9])
-def test_the_shortcuts_change_nothing(monkeypatch, dense_limit, histogram_budget):
-    monkeypatch.setattr(best_first, "DENSE_LIMIT", dense_limit)
-    monkeypatch.setattr(best_first, "HISTOGRAM_BUDGET", histogram_budget)
-    rng = np.random.default_rng(14)
-    for kind in KINDS:
-        for budget in (1, 5, 60, 300):
-            check(random_logprobs(rng, 8, 50, kind), budget)
-
-
 def test_one_certain_token_everywhere():
     logprob = np.full((15, 64), -np.inf, np.float32)
     logprob[:, 0] = 0.0
@@ -201,12 +189,9 @@ def test_rounding_above_zero_is_clipped():
 
 
 def test_nearly_equal_scores_are_told_apart():
-    """The sort packs indices into the lowest bits of the scores; scores that differ only there must still be exact."""
     rng = np.random.default_rng(15)
     logprob = -np.sort(rng.uniform(3, 3 + 1e-5, (12, 64)).astype(np.float32), axis=1)
     check(logprob, 1024)
-    costs = 1 + rng.integers(0, 50, 2000) * 2.0**-52
-    assert best_first._stable_order(costs).tolist() == np.argsort(costs, kind="stable").tolist()
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0)])

@@ -1,0 +1,20 @@
+"""Compiles the kernels before they are needed."""
+
+import numpy as np
+
+from decoding.kernels.rows import candidates, ranks, sums
+from decoding.kernels.selection import pop_prefixes
+from decoding.kernels.visibility import tree_numbers
+
+
+def prepare() -> None:
+    """Calls every kernel with the sorts of arguments that a round gives it: seconds once, then under a second from
+    the cache on disk, and nothing the second time in a process."""
+    row, logprob, ids = np.zeros(64, np.float32), np.zeros((2, 2), np.float32), np.array([-1, 0], np.int32)
+    for frozen in (logprob, ids):  # as trees and marginals are
+        frozen.flags.writeable = False
+    candidates(row, 1, np.empty(64, np.float32), np.empty(64, np.int64))
+    sums(row, row[0])
+    ranks(row, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    pop_prefixes(logprob, 2)
+    tree_numbers(ids, ids, 0, 16)

@@ -1,0 +1,40 @@
+"""Rows shared between threads."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from decoding.host_rows import each_row, read_rows
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_every_row_is_visited_once(threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for count in (0, 1, 2, 50):
+            seen: list[int] = []
+            each_row(count, seen.append)
+            assert sorted(seen) == list(range(count))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_error_comes_out() -> None:
+    def fail(row: int) -> None:
+        raise KeyError(row)
+
+    with pytest.raises(KeyError):
+        each_row(4, fail)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_makes_threads_of_its_own() -> None:
+    logits = torch.randn(8, 5000, generator=torch.Generator().manual_seed(0))
+    column = read_rows(logits, 8).column
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(read_rows(logits, 8).column, column) else 1)
+    assert os.waitpid(child, 0)[1] == 0
