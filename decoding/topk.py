@@ -36,7 +36,8 @@ def top_k(logits: Tensor, k: int) -> TopK:
     """The `min(k, vocab)` largest of every row of float32 `logits` `[rows, vocab]`; exact.
 
     The first column is what `argmax` gives: the lowest index on ties. Of several values equal to the last one,
-    the first are kept on a CPU, any on a device. NaN counts as the largest, as in torch. No host synchronisation on a device.
+    the first are kept on a CPU, any on a device. NaN counts as the largest, as in torch. Never makes the host wait
+    for a device.
 
     With vocab 8, k = 2 and 2 rows of width 4, [3 1 4 1 | 5 9 2 6] has the block maxima [5 9 4 6] (columns 0 and 4
     make block 0, and so on); the best two blocks, 1 and 3, hold columns 1, 3, 5, 7, and the answer is 9, 6.
