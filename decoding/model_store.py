@@ -1,10 +1,12 @@
 """Keeps what has been loaded: one target and its drafters, so that the next run starts at once."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from decoding.catalogue import drafter_info, load_drafter, target_info, usual_drafter
 from decoding.drafters.base import Drafter
 from decoding.fit import DrafterInfo, require_fit
+from decoding.kernels.prepare import prepare
 from decoding.kv_cache import free_memory
 from decoding.models import load_causal_lm
 from decoding.settings import Settings
@@ -39,7 +41,10 @@ class ModelStore:
         if self._target is None or key != self._key:
             self.clear()
             report(f"loading {target_id}")
-            loaded = load_causal_lm(target_id, dtype, device, report)
+            with ThreadPoolExecutor(1) as pool:
+                kernels = pool.submit(prepare)  # compiled once on a machine: some seconds, beside the loading
+                loaded = load_causal_lm(target_id, dtype, device, report)
+                kernels.result()
             report(f"{loaded.name} is ready: {loaded.dtype} on {loaded.device} ({loaded.dtype_reason})")
             self._target = Target(loaded.model, loaded.tokenizer, loaded.name)
             self._key = key

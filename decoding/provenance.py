@@ -10,7 +10,7 @@ from pathlib import Path
 def library_versions() -> dict[str, str]:
     """Versions of the libraries that can change a result."""
     found = {}
-    for name in ("torch", "transformers", "numpy"):
+    for name in ("torch", "transformers", "numpy", "numba"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -5,7 +5,6 @@ the k best blocks alone. That is exact: an element of the top k is beaten by few
 maximum is beaten by fewer than k others.
 """
 
-import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,8 +13,7 @@ from torch import Tensor
 
 from decoding.host_rows import read_rows
 
-_ROW_BLOCK_BYTES = {"cpu": 4 << 20}  # near the cores between the passes; smaller means more waiting between threads
-_ROW_BLOCK_BYTES_DEVICE = 128 << 20  # large enough to fill a GPU, small beside its memory
+ROW_BLOCK_BYTES = 128 << 20  # large enough to fill a GPU, small beside its memory
 
 
 class TopK(NamedTuple):
@@ -78,11 +76,7 @@ def log_mass(logits: Tensor, peak: Tensor) -> Tensor:
 
     `peak` `[rows]` is the largest value of each row: with it, this is the normaliser.
     """
-    shift = _shift(peak)
-    mass = torch.empty_like(peak)
-    for rows, weights in _weights(logits, shift):
-        torch.sum(weights, 1, out=mass[rows])
-    return mass.log_() if shift is not None else mass.log_() - peak
+    return torch.cat([weights.sum(1) for _, weights in _weights(logits, peak)]).log_()
 
 
 def moments(logits: Tensor, peak: Tensor) -> Moments:
@@ -90,49 +84,22 @@ def moments(logits: Tensor, peak: Tensor) -> Moments:
 
     H = log Z - sum(p * logit). Any NaN or infinity in a row makes its entropy NaN or infinite.
     """
-    shift = _shift(peak)
-    mass, dots = torch.empty_like(peak), torch.empty_like(peak)
-    for rows, weights in _weights(logits, shift):
-        torch.sum(weights, 1, out=mass[rows])
-        torch.linalg.vecdot(weights, logits[rows], out=dots[rows])
-    normaliser = mass.log() if shift is None else mass.log() + shift
-    return Moments(normaliser, (normaliser - dots.div_(mass)).clamp_min_(0.0))
+    masses, dots = [], []
+    for rows, weights in _weights(logits, peak):
+        masses.append(weights.sum(1))
+        dots.append(torch.linalg.vecdot(weights, logits[rows]))
+    mass = torch.cat(masses)
+    normaliser = peak + mass.log()
+    return Moments(normaliser, (normaliser - torch.cat(dots).div_(mass)).clamp_min_(0.0))
 
 
-def _shift(peak: Tensor) -> Tensor | None:
-    """What must be subtracted before exponentials are taken; None (a pass less) where nothing over- or underflows.
-
-    Asked on a CPU only: elsewhere the answer would make the host wait.
-    """
-    if peak.device.type == "cpu" and bool(((peak > -30.0) & (peak < 60.0)).all()):
-        return None
-    return peak
-
-
-def _weights(logits: Tensor, shift: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
-    """Row blocks of `exp(logits - shift)`, all in one reused buffer."""
+def _weights(logits: Tensor, peak: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Row blocks of `exp(logits - peak)`, all in one reused buffer."""
     count, vocab = logits.shape
-    step = max(1, _ROW_BLOCK_BYTES.get(logits.device.type, _ROW_BLOCK_BYTES_DEVICE) // (4 * vocab))
-    buffer = _scratch(min(step, count) * vocab, logits.device).view(-1, vocab)
+    step = max(1, ROW_BLOCK_BYTES // (4 * vocab))
+    buffer = torch.empty(min(step, count), vocab, device=logits.device)
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))
         weights = buffer[: rows.stop - start]
-        if shift is None:
-            torch.exp(logits[rows], out=weights)
-        else:
-            torch.sub(logits[rows], shift[rows, None], out=weights).exp_()
+        torch.sub(logits[rows], peak[rows, None], out=weights).exp_()
         yield rows, weights
-
-
-_kept = threading.local()
-
-
-def _scratch(numbers: int, device: torch.device) -> Tensor:
-    """Float32 `[numbers]` to write on; each thread keeps its own, since fresh memory costs a page fault per 4 kB."""
-    if device.type != "cpu":
-        return torch.empty(numbers, device=device)
-    buffer: Tensor | None = getattr(_kept, "buffer", None)
-    if buffer is None or len(buffer) < numbers:
-        with torch.inference_mode(False):
-            buffer = _kept.buffer = torch.empty(numbers)
-    return buffer[:numbers]
