@@ -10,6 +10,7 @@ import torch
 from decoding.drafters.block_diffusion import BlockDiffusionDrafter
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel
+from decoding.kernels.prepare import prepare
 from decoding.models import load_causal_lm
 from decoding.prompts import encode_prompt
 from decoding.target import Target
@@ -31,7 +32,8 @@ def median(values: Sequence[float]) -> float:
 
 
 def load_target(target_id: str, dtype: str, device: str) -> Target:
-    """The target of a benchmark."""
+    """The target of a benchmark, and the kernels compiled, as the page and the command line do it."""
+    prepare()
     loaded = load_causal_lm(target_id, dtype, device, say)
     say(f"{loaded.name}: {loaded.dtype} on {loaded.device}, {torch.get_num_threads()} threads")
     return Target(loaded.model, loaded.tokenizer, loaded.name)
