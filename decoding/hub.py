@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from decoding.errors import BadRequest, CanopyError, ModelUnavailable, OutOfMemory, UnsupportedModel
-from decoding.wheel import Report
 
 READABLE = (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, MemoryError)
 """What transformers and huggingface_hub raise for a checkpoint that is missing, damaged or of an unknown kind."""
@@ -70,19 +69,6 @@ def out_of_memory(model_id: str, detail: str = "") -> OutOfMemory:
         f"There is not enough memory for {model_id}{detail}.",
         "Choose a smaller model, --dtype bfloat16, or free memory used by other programs.",
     )
-
-
-def weights_folder(model_id: str, report: Report) -> Path:
-    """The folder with the JSON and safetensors files of a Hub id or local folder: for drafters that load themselves."""
-    from huggingface_hub import snapshot_download
-
-    folder = Path(model_id).expanduser()
-    if not folder.is_dir():
-        report(f"Fetching {model_id} from the Hub, unless it is cached.")
-        with told_plainly(model_id):
-            folder = Path(snapshot_download(model_id, allow_patterns=["*.json", "*.safetensors"]))
-    check_folder(folder, model_id)
-    return folder
 
 
 def check_folder(folder: Path, model_id: str) -> None:
