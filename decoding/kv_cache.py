@@ -154,6 +154,57 @@ class _SlabLayer(CacheLayerMixin):  # type: ignore[misc]
         return self.owner.capacity
 
 
+class BatchedCache:
+    """Many texts at once, all of one length: slabs `[rows, kv_heads, capacity, head_dim]` a layer, for making text."""
+
+    def __init__(self, capacity: int, layers: int) -> None:
+        self.capacity = capacity
+        self.length = 0
+        self.past = Cache(layers=[_BatchedLayer(self) for _ in range(layers)])
+
+    def advance(self, count: int) -> None:
+        """Counts the `count` entries just written."""
+        self.length += count
+
+    def select_rows(self, rows: Tensor) -> None:
+        """Keeps the texts `rows` (ascending indices) and drops the others."""
+        for layer in self.past.layers:
+            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
+
+
+class _BatchedLayer(CacheLayerMixin):  # type: ignore[misc]
+    """One layer of a `BatchedCache`."""
+
+    is_croppable = False
+    is_sliding = False
+
+    def __init__(self, owner: BatchedCache) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        rows, heads, _, head_dim = key_states.shape
+        self.keys, self.values = (key_states.new_empty((rows, heads, self.owner.capacity, head_dim)) for _ in range(2))
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start, end = self.owner.length, self.owner.length + key_states.shape[2]
+        self.keys[:, :, start:end] = key_states
+        self.values[:, :, start:end] = value_states
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def get_seq_length(self) -> int:
+        return self.owner.length
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.owner.length + query_length, 0
+
+    def get_max_length(self) -> int:
+        return self.owner.capacity
+
+
 class RebuiltCache(RunCache):
     """transformers' growing cache, cropped back to the prefix after every round."""
 

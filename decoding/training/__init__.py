@@ -1,0 +1,1 @@
+"""How the shipped drafters were made: the target's own text, its features, and one recipe per drafter."""

@@ -1,0 +1,223 @@
+"""Trains a DFlash drafter (arXiv 2602.06036): many blocks of a text at once, each after its own anchor.
+
+An anchor is a position whose token is the block's root: context are the target's features of all tokens before it, and
+the block predicts what follows. Layers begin as copies of the target's last ones, with the context they know: `fc`
+begins as the features of the last tap alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
+from decoding.drafters.block_diffusion_model import Attention, BlockDiffusionModel, Layer, Rotation, rotation
+from decoding.target import Target
+from decoding.training.corpus import Example
+from decoding.training.features import FeatureStore
+from decoding.training.teacher import Teacher
+
+
+@dataclass(frozen=True)
+class BlockRecipe:
+    """What belongs to the drafter and to its loss."""
+
+    layers: int = 3
+    block_size: int = 8
+    taps: tuple[int, ...] = (2, 9, 15, 21, 27)
+    """Indices into the target's `hidden_states`."""
+    mask_token_id: int = 3
+    """A token that the target never reads or writes in a chat."""
+    examples_per_step: int = 8
+    anchors: int = 32
+    """Blocks of one example in a step."""
+    decay: float = 4.0
+    """Loss weight of position p: exp(-(p - 1) / decay)."""
+    soft: float = 0.5
+    """Part of the loss that is the distance to the target's distribution; the rest is that to its token."""
+
+
+def published_config(target: Target, recipe: BlockRecipe) -> dict[str, Any]:
+    """The content of config.json in the published layout."""
+    text = target.model.config.get_text_config(decoder=True)
+    return {
+        "architectures": ["DFlashDraftModel"],
+        "model_type": "qwen3",
+        "attention_bias": False,
+        "block_size": recipe.block_size,
+        "dflash_config": {
+            "mask_token_id": recipe.mask_token_id,
+            "target_layer_ids": [tap - 1 for tap in recipe.taps],
+        },
+        "head_dim": target.head_dim,
+        "hidden_act": text.hidden_act,
+        "hidden_size": target.hidden_size,
+        "intermediate_size": text.intermediate_size,
+        "layer_types": ["full_attention"] * recipe.layers,
+        "max_position_embeddings": target.max_context,
+        "num_attention_heads": text.num_attention_heads,
+        "num_hidden_layers": recipe.layers,
+        "num_key_value_heads": text.num_key_value_heads,
+        "num_target_layers": target.layers,
+        "rms_norm_eps": text.rms_norm_eps,
+        "rope_theta": float(text.rope_parameters["rope_theta"]),
+        "tie_word_embeddings": False,
+        "dtype": "bfloat16",
+        "vocab_size": target.vocab_size,
+    }
+
+
+@torch.no_grad()
+def from_target(config: BlockDiffusionConfig, target: Target) -> BlockDiffusionModel:
+    """A drafter whose layers are copies of the target's last ones, in float32 on the target's device."""
+    model = BlockDiffusionModel(config).to(target.device)
+    sources = list(target.body.layers)[-config.layers :]
+    for layer, source in zip(model.layers, sources, strict=True):
+        state = {name: value.float() for name, value in source.state_dict().items()}
+        layer.load_state_dict(state, strict=False)
+    model.norm.weight.copy_(target.body.norm.weight)
+    # Every layer reads one context: the last tap, normed as the layer above it expects.
+    model.fc.weight.zero_()
+    model.fc.weight[:, -config.hidden :] = torch.eye(config.hidden)
+    model.hidden_norm.weight.copy_(target.body.layers[min(config.taps[-1], target.layers - 1)].input_layernorm.weight)
+    return model
+
+
+@torch.no_grad()
+def settle_norms(model: BlockDiffusionModel, features: Tensor) -> None:
+    """Begins the query and key norms, which a Llama lacks, at the size that its keys have over `features`."""
+    context = model.hidden_norm(model.fc(features))
+    for layer in model.layers:
+        attention: Attention = layer.self_attn  # type: ignore[assignment]
+        for projection, norm in ((attention.q_proj, attention.q_norm), (attention.k_proj, attention.k_norm)):
+            norm.weight.fill_(float(projection(context).view(-1, attention.head_dim).square().mean(-1).sqrt().mean()))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """One step's blocks: `examples` texts, `anchors` blocks in each."""
+
+    features: Tensor
+    """`[examples, tokens, taps * hidden]`, padded with zeros on the right."""
+    anchor: Tensor
+    """`[examples, anchors]` positions of the roots."""
+    tokens: Tensor
+    """`[examples, anchors, block]` the text from each anchor on; 0 beyond its end."""
+    known: Tensor
+    """bool, as `tokens`: where there is text to be right about."""
+    final: Tensor
+    """`[examples, anchors, block - 1, hidden]` the target's final states that speak of `tokens[..., 1:]`."""
+
+
+def sample_blocks(
+    examples: Sequence[Example], store: FeatureStore, indices: Sequence[int], recipe: BlockRecipe, generator: torch.Generator
+) -> Blocks:
+    """Blocks at random anchors of the given examples; the last anchor still has one token behind it."""
+    device = torch.device("cpu")
+    block, width = recipe.block_size, max(len(examples[i]) for i in indices)
+    hidden = store.hidden
+    features = torch.zeros(len(indices), width, len(recipe.taps) * hidden)
+    shape = (len(indices), recipe.anchors)
+    anchor = torch.zeros(shape, dtype=torch.int64)
+    tokens = torch.zeros(*shape, block, dtype=torch.int64)
+    known = torch.zeros(*shape, block, dtype=torch.bool)
+    final = torch.zeros(*shape, block - 1, hidden)
+    for row, index in enumerate(indices):
+        example = examples[index]
+        features[row, : len(example)] = store.of(index, recipe.taps).float()
+        first, last = len(example.prompt), len(example) - 2
+        anchor[row] = torch.randint(min(first, last), last + 1, (recipe.anchors,), generator=generator)
+        text = functional.pad(torch.tensor(example.tokens), (0, block))
+        at = anchor[row][:, None] + torch.arange(block)
+        tokens[row], known[row] = text[at], at < len(example)
+        final[row] = functional.pad(store.final_of(index).float(), (0, 0, 0, block))[at[:, :-1]]
+    return Blocks(*(part.to(device) for part in (features, anchor, tokens, known, final)))
+
+
+def block_states(model: BlockDiffusionModel, blocks: Blocks, embedded: Tensor, table: Rotation) -> Tensor:
+    """Normed output `[examples, anchors, block, hidden]` for the blocks' embeddings of that shape.
+
+    What the drafter computes block by block over its cache, for all blocks at once; a test holds the two together.
+    """
+    context = model.hidden_norm(model.fc(blocks.features))
+    positions = torch.arange(context.shape[1], device=context.device)
+    block_at = blocks.anchor[..., None] + torch.arange(embedded.shape[2], device=context.device)
+    hidden_from_anchor = positions >= blocks.anchor[..., None]  # [examples, anchors, tokens]
+    states = embedded
+    for layer in model.layers:
+        states = _layer_states(layer, states, context, positions, block_at, hidden_from_anchor, table)  # type: ignore[arg-type]
+    result: Tensor = model.norm(states)
+    return result
+
+
+def _layer_states(
+    layer: Layer, states: Tensor, context: Tensor, positions: Tensor, block_at: Tensor, unseen: Tensor, table: Rotation
+) -> Tensor:
+    attention = layer.self_attn
+    normed = layer.input_layernorm(states)
+    query = _heads(attention.q_norm, attention.q_proj(normed), attention.head_dim, block_at, table)
+    own_key = _heads(attention.k_norm, attention.k_proj(normed), attention.head_dim, block_at, table)
+    own_value = attention.v_proj(normed).unflatten(-1, (-1, attention.head_dim))
+    far_key = _heads(attention.k_norm, attention.k_proj(context), attention.head_dim, positions, table)
+    far_value = attention.v_proj(context).unflatten(-1, (-1, attention.head_dim))
+    # e examples, a anchors, b and c places of a block, t context positions, k key heads, g query heads of each, d
+    query = query.unflatten(-2, (attention.kv_heads, -1)) * attention.head_dim**-0.5
+    far = torch.einsum("eabkgd,etkd->ekgabt", query, far_key)
+    far = far.masked_fill(unseen[:, None, None, :, None], float("-inf"))
+    own = torch.einsum("eabkgd,eackd->ekgabc", query, own_key)
+    weights = torch.cat([far, own], dim=-1).softmax(-1)
+    far_weights, own_weights = weights.split([far.shape[-1], own.shape[-1]], dim=-1)
+    out = torch.einsum("ekgabt,etkd->eabkgd", far_weights, far_value)
+    out = out + torch.einsum("ekgabc,eackd->eabkgd", own_weights, own_value)
+    states = states + attention.o_proj(out.flatten(-3))
+    result: Tensor = states + layer.mlp(layer.post_attention_layernorm(states))
+    return result
+
+
+def _heads(norm: nn.Module, flat: Tensor, head_dim: int, at: Tensor, table: Rotation) -> Tensor:
+    """`[..., heads, head_dim]`, normed and rotated to the positions `at`."""
+    states: Tensor = norm(flat.unflatten(-1, (-1, head_dim)))
+    rolled = states.roll(head_dim // 2, -1)
+    return states * table.cos[at][..., None, :] + rolled * table.sin[at][..., None, :]
+
+
+class BlockTrainer:
+    """The model, its data and the loss of a step."""
+
+    def __init__(self, target: Target, examples: Sequence[Example], store: FeatureStore, recipe: BlockRecipe, teacher: Teacher, seed: int) -> None:
+        self.config = BlockDiffusionConfig.from_dict(published_config(target, recipe))
+        self.target, self.examples, self.store, self.recipe, self.teacher = target, examples, store, recipe, teacher
+        self.seed = seed
+        self.model = from_target(self.config, target)
+        settle_norms(self.model, store.of(0, recipe.taps).float())
+        longest = max(len(example) for example in examples) + recipe.block_size
+        self.table = rotation(self.config, longest, torch.float32, target.device)
+        embedding = target.embed.weight.detach().float()
+        self.mask_row, self.embedding = embedding[recipe.mask_token_id], embedding
+        place = torch.arange(recipe.block_size - 1)
+        self.weight = torch.exp(-place / recipe.decay)
+
+    def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
+        """Of a step's random examples."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+        chosen = torch.randint(len(self.examples), (self.recipe.examples_per_step,), generator=generator).tolist()
+        blocks = sample_blocks(self.examples, self.store, chosen, self.recipe, generator)
+        return self.loss_of(blocks)
+
+    def loss_of(self, blocks: Blocks) -> tuple[Tensor, dict[str, float]]:
+        """Weighted mean over positions, and top-1 agreement by position."""
+        embedded = self.mask_row.expand(*blocks.tokens.shape, -1).clone()
+        embedded[..., 0, :] = self.embedding[blocks.tokens[..., 0]]
+        states = block_states(self.model, blocks, embedded, self.table)[..., 1:, :]
+        known = blocks.known[..., 1:]
+        labels = blocks.tokens[..., 1:][known]
+        each, right = self.teacher.loss(states[known], labels, blocks.final[known], self.recipe.soft)
+        weight = self.weight.expand(known.shape)[known]
+        hits = torch.zeros(known.shape).masked_scatter_(known, right.float())
+        runs = hits.cumprod(-1).sum(-1).mean()
+        by_position = hits.sum((0, 1)) / known.sum((0, 1)).clamp(min=1)
+        numbers = {f"top1_{p + 1}": float(rate) for p, rate in enumerate(by_position[:4])}
+        return (each * weight).sum() / weight.sum(), {**numbers, "chain": 1 + float(runs)}

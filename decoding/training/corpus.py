@@ -1,0 +1,100 @@
+"""Training text as token ids: a prompt in the target's chat template and what the target itself wrote after it.
+
+One JSON object a line, gzip or not: `source`, `temperature`, `prompt`, `response`. Files are appended to batch by batch,
+so that an interruption costs one batch; a last line cut off in the middle is dropped when the file is read.
+"""
+
+import gzip
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decoding.errors import BadRequest
+
+FIELDS = ("source", "temperature", "prompt", "response")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One prompt and its continuation."""
+
+    source: str
+    """Where the prompt comes from."""
+    temperature: float
+    """What the continuation was sampled at; 0 is greedy."""
+    prompt: tuple[int, ...]
+    response: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.response)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return self.prompt + self.response
+
+
+def read_corpus(paths: Sequence[Path], vocab_size: int) -> list[Example]:
+    """All examples of the files, in order; raises BadRequest naming file, line and field."""
+    return [example for path in paths for example in _read(path, vocab_size)]
+
+
+def _read(path: Path, vocab_size: int) -> list[Example]:
+    try:
+        opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+        with opened as file:
+            lines = file.read().split("\n")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise BadRequest(f"{path} cannot be read: {error}.", "Give a corpus file, JSON Lines or JSON Lines in gzip.") from None
+    whole, cut_off = lines[:-1], lines[-1]
+    examples = [_parse(path, number, line, vocab_size) for number, line in enumerate(whole, 1)]
+    if cut_off:
+        try:
+            examples.append(_parse(path, len(lines), cut_off, vocab_size))
+        except BadRequest:
+            pass  # an interrupted append: the batch it belonged to is made again
+    return examples
+
+
+def _parse(path: Path, number: int, line: str, vocab_size: int) -> Example:
+    def bad(what: str) -> BadRequest:
+        return BadRequest(f"{path}, line {number}: {what}.", f"Each line is an object with {', '.join(FIELDS)}.")
+
+    try:
+        raw = json.loads(line)
+    except ValueError:
+        raise bad("not JSON") from None
+    if not isinstance(raw, dict):
+        raise bad("not an object")
+    for name in FIELDS:
+        if name not in raw:
+            raise bad(f"{name} is missing")
+    for name in ("prompt", "response"):
+        ids = raw[name]
+        if not isinstance(ids, list) or not ids or not all(type(i) is int and 0 <= i < vocab_size for i in ids):
+            raise bad(f"{name} is not a list of token ids below {vocab_size}")
+    if not isinstance(raw["temperature"], int | float) or raw["temperature"] < 0:
+        raise bad("temperature is not a number from 0")
+    return Example(str(raw["source"]), float(raw["temperature"]), tuple(raw["prompt"]), tuple(raw["response"]))
+
+
+def append_examples(path: Path, examples: Iterable[Example]) -> None:
+    """Adds whole lines at the end of a plain file."""
+    lines = "".join(
+        json.dumps({"source": e.source, "temperature": e.temperature, "prompt": e.prompt, "response": e.response}) + "\n"
+        for e in examples
+    )
+    with path.open("a", encoding="utf-8") as file:
+        file.write(lines)
+
+
+def drop_cut_off_line(path: Path) -> int:
+    """Cuts the file after its last whole line; how many lines it has."""
+    if not path.exists():
+        return 0
+    content = path.read_bytes()
+    end = content.rfind(b"\n") + 1
+    if end != len(content):
+        with path.open("rb+") as file:
+            file.truncate(end)
+    return content.count(b"\n")
