@@ -9,19 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from decoding.drafters.base import Observation, OnePassDrafter
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
-from decoding.drafters.block_diffusion_model import BlockDiffusionModel, Rotation, block_mask, rotation
+from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_mask
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
+from decoding.drafters.network import Embed, Rotation, rotation, unscaled
 from decoding.errors import BadRequest, Incompatible
 from decoding.marginals import top_marginals
 from decoding.types import Marginals
 
-Embed = Callable[[Tensor], Tensor]
-"""Token ids `[rows]` to the rows of the target's embedding `[rows, hidden]`."""
 Head = Callable[[Tensor], Tensor]
 """Hidden states `[rows, hidden]` to the target's logits `[rows, vocab]`."""
 
@@ -156,12 +154,5 @@ def load_block_diffusion(
     with torch.device("meta"):
         model = BlockDiffusionModel(config)
     fill_module(model, folder, dtype, torch.device(device))
-    embed = _unscaled(target_embedding)
+    embed = unscaled(target_embedding)
     return BlockDiffusionDrafter(model, embed, target_head, target_vocab, name or Path(source).name)
-
-
-def _unscaled(embedding: Embed) -> Embed:
-    if not isinstance(embedding, nn.Embedding):
-        return embedding
-    module = embedding
-    return lambda ids: functional.embedding(ids, module.weight)

@@ -5,60 +5,12 @@ when it is committed, and kept; the block's keys and values are overwritten in e
 Module names are those of the published checkpoints, so a state dict fits as it is.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.activations import ACT2FN
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
-from decoding.errors import UnsupportedModel
-
-
-@dataclass(frozen=True, eq=False)
-class Rotation:
-    """Rotary embedding of positions 0 to length - 1, `[length, head_dim]` each."""
-
-    cos: Tensor
-    sin: Tensor
-    """Signed: the first half is negated, so that rotating needs a roll instead of a negation and a concatenation."""
-
-    def __getitem__(self, positions: slice) -> "Rotation":
-        return Rotation(self.cos[positions], self.sin[positions])
-
-    def apply(self, states: Tensor) -> Tensor:
-        """Rotates `[positions, heads, head_dim]`."""
-        rolled = states.roll(states.shape[-1] // 2, -1)
-        return torch.addcmul(states * self.cos[:, None], rolled, self.sin[:, None])
-
-
-def rotation(config: BlockDiffusionConfig, length: int, dtype: torch.dtype, device: torch.device) -> Rotation:
-    """The table for `length` positions, computed in float32.
-
-    Types whose frequencies depend on the length (dynamic, longrope) get those of `length` from the start: cached keys
-    keep one rotation for the whole run. Raises UnsupportedModel for a type that transformers does not know, and for
-    one that rotates only a part of the head.
-    """
-    parameters: dict[str, Any] = config.rope.rope_parameters
-    kind = parameters["rope_type"]
-    if kind == "default":
-        # On the host and in this order of operations, as everywhere else: one bit of a frequency counts at 40,000.
-        index = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device="cpu")
-        frequency, scale = 1.0 / (parameters["rope_theta"] ** (index / config.head_dim)), 1.0
-    elif kind in ROPE_INIT_FUNCTIONS:
-        frequency, scale = ROPE_INIT_FUNCTIONS[kind](config.rope, torch.device("cpu"), seq_len=length)
-    else:
-        raise UnsupportedModel(
-            f"The drafter's rope type {kind!r} is not known.", f"Known: {', '.join(ROPE_INIT_FUNCTIONS)}."
-        )
-    if 2 * len(frequency) != config.head_dim or parameters.get("partial_rotary_factor", 1.0) != 1.0:
-        raise UnsupportedModel(f"The drafter rotates {2 * len(frequency)} of {config.head_dim} head dimensions.", "")
-    angle = torch.arange(length, device=device, dtype=torch.float32)[:, None] * frequency.to(device, torch.float32)
-    cos, sin = angle.cos() * scale, angle.sin() * scale
-    return Rotation(torch.cat((cos, cos), -1).to(dtype), torch.cat((-sin, sin), -1).to(dtype))
+from decoding.drafters.network import GatedMLP, Rotation
 
 
 def block_mask(window: int | None, causal: bool, block: int, length: int, device: torch.device) -> Tensor | None:
@@ -108,21 +60,6 @@ class Attention(nn.Module):
         out = functional.scaled_dot_product_attention(query, seen[None, 0], seen[None, 1], attn_mask=mask)
         joined = out.view(-1, rows, self.head_dim).transpose(0, 1).reshape(rows, -1)
         result: Tensor = self.o_proj(joined)
-        return result
-
-
-class GatedMLP(nn.Module):
-    """The feed-forward part; `[rows, hidden]` in and out."""
-
-    def __init__(self, config: BlockDiffusionConfig) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
-        self.up_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
-        self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=False)
-        self.activation = ACT2FN[config.activation]
-
-    def forward(self, states: Tensor) -> Tensor:
-        result: Tensor = self.down_proj(self.activation(self.gate_proj(states)) * self.up_proj(states))
         return result
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from decoding.drafters.base import Observation, no_next
 from decoding.drafters.block_diffusion import BlockDiffusionDrafter, load_block_diffusion
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig, default_target_layer_ids
-from decoding.drafters.block_diffusion_model import block_mask, rotation
+from decoding.drafters.block_diffusion_model import block_mask
+from decoding.drafters.network import rotation
 from decoding.errors import BadRequest, Incompatible, ModelUnavailable, UnsupportedModel
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
 from tests.decoding.drafters.dflash_reference import reference_hidden
