@@ -5,18 +5,24 @@ from collections.abc import Callable
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import load_block_diffusion
+from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.transition_matrix import TransitionMatrix
-from decoding.errors import UnsupportedModel
 from decoding.fit import DrafterInfo, TargetInfo, misfit
-from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, read_config
+from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, EAGLE3, read_config
 from decoding.models import load_causal_lm
 from decoding.presets import EMBEDDED, PRESETS, find_preset
 from decoding.settings import Settings
-from decoding.strategies.base import PUBLISHED, Strategy
+from decoding.strategies.base import PUBLISHED, DrafterKind, Strategy
 from decoding.target import Target
 
 SELF = "self"
+_STEPS: dict[str, DrafterKind] = {CAUSAL_LM: "stepwise", EAGLE3: "stepwise", BLOCK_DIFFUSION: "one-pass"}
+_DESCRIPTIONS = {
+    CAUSAL_LM: "language model with the same vocabulary",
+    EAGLE3: "one layer over the target's hidden states (EAGLE-3)",
+    BLOCK_DIFFUSION: "block-diffusion drafter (DFlash)",
+}
 BUILT_IN = (
     DrafterInfo(
         "transition-matrix",
@@ -66,15 +72,14 @@ def drafters() -> tuple[DrafterInfo, ...]:
 
 def _published(drafter_id: str) -> DrafterInfo:
     made_for = tuple(preset.id for preset in PRESETS if drafter_id in preset.drafters)
-    block = "DFlash" in drafter_id
-    kind = "block-diffusion drafter (DFlash)" if block else "small language model with the same vocabulary"
-    title = drafter_id.rpartition("/")[2]
+    name = drafter_id.lower()  # it says the kind, so that no config has to be fetched for a list
+    kind = BLOCK_DIFFUSION if "dflash" in name else EAGLE3 if "eagle3" in name else CAUSAL_LM
     return DrafterInfo(
         drafter_id,
-        title,
-        "one-pass" if block else "stepwise",
+        drafter_id.rpartition("/")[2],
+        _STEPS[kind],
         True,
-        f"{kind}, for {', '.join(made_for)}",
+        f"{_DESCRIPTIONS[kind]}, for {', '.join(made_for)}",
         made_for=made_for,
     )
 
@@ -85,14 +90,14 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
         if drafter_id in (info.id, info.title):
             return info
     config = read_config(drafter_id)
-    if config.kind == CAUSAL_LM:
-        return DrafterInfo(drafter_id, drafter_id, "stepwise", True, "a causal language model", config.vocab_size)
-    if config.kind == BLOCK_DIFFUSION:
-        return DrafterInfo(
-            drafter_id, drafter_id, "one-pass", True, "a DFlash drafter", config.vocab_size, config.hidden_size
-        )
-    raise UnsupportedModel(
-        f"{drafter_id} is an {config.kind} drafter.", "This version runs DFlash drafters and causal LMs."
+    return DrafterInfo(
+        drafter_id,
+        drafter_id,
+        _STEPS[config.kind],
+        True,
+        _DESCRIPTIONS[config.kind],
+        config.vocab_size,
+        None if config.kind == CAUSAL_LM else config.hidden_size,
     )
 
 
@@ -112,10 +117,11 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
     loader = _LOADERS.get(drafter_id)
     if loader is not None:
         return loader(target)
-    info = drafter_info(drafter_id)
-    if info.kind == "one-pass":
+    name = drafter_info(drafter_id).id
+    kind = read_config(name).kind
+    if kind == BLOCK_DIFFUSION:
         return load_block_diffusion(
-            info.id,
+            name,
             target.embed,
             target.head,
             target.vocab_size,
@@ -124,8 +130,18 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
             target.device,
             target_layers=target.layers,
         )
+    if kind == EAGLE3:
+        return load_eagle3(
+            name,
+            target.embed,
+            target.vocab_size,
+            target.hidden_size,
+            target.dtype,
+            target.device,
+            target_layers=target.layers,
+        )
     dtype = str(target.dtype).removeprefix("torch.")
-    loaded = load_causal_lm(info.id, dtype, target.device.type, report)
+    loaded = load_causal_lm(name, dtype, target.device.type, report)
     return Autoregressive(Target(loaded.model, loaded.tokenizer, loaded.name), target.vocab_size)
 
 

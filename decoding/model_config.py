@@ -10,7 +10,16 @@ from decoding.hub import told_plainly
 from decoding.presets import EMBEDDED, PRESETS, locate
 
 CAUSAL_LM, BLOCK_DIFFUSION, EAGLE3 = "causal-lm", "block-diffusion", "eagle3"
-DRAFTER_KINDS = {"DFlashDraftModel": BLOCK_DIFFUSION, "LlamaForCausalLMEagle3": EAGLE3}
+DRAFTER_KINDS = {
+    "DFlashDraftModel": BLOCK_DIFFUSION,
+    # One architecture under the names that SpecForge, AngelSlim and speculators (twice) give it.
+    "LlamaForCausalLMEagle3": EAGLE3,
+    "Eagle3LlamaForCausalLM": EAGLE3,
+    "Eagle3Speculator": EAGLE3,
+    "Eagle3DraftModel": EAGLE3,
+}
+NESTED_LAYER = "transformer_layer_config"
+"""Where the speculators library keeps what a drafter's config says of its layers."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,7 @@ class ModelConfig:
     """Rows of the output head, so ids run from 0 to vocab_size - 1. This is what two models are compared by. It may
     exceed the tokenizer's length: Qwen3 pads 151,669 tokens to 151,936 rows."""
     hidden_size: int
+    """Of a drafter that reads the target's hidden states, the width of those."""
     layers: int
     max_context: int
     """Positions the model was made for; 0 where the config does not say."""
@@ -61,14 +71,24 @@ def read_config(model_id: str) -> ModelConfig:
     return _causal_config(model_id, architectures, raw)
 
 
-def _drafter_config(model_id: str, architecture: str, raw: Mapping[str, Any]) -> ModelConfig:
+def flat_config(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a drafter's config.json with what it says of its layers, where that is nested, at the top."""
+    layer = raw.get(NESTED_LAYER)
+    if not isinstance(layer, Mapping):
+        return dict(raw)
+    # `model_type` of the whole names the library's own class, that of the layer says what it is.
+    return {**layer, **{key: value for key, value in raw.items() if key not in (NESTED_LAYER, "model_type")}}
+
+
+def _drafter_config(model_id: str, architecture: str, nested: Mapping[str, Any]) -> ModelConfig:
+    raw = flat_config(nested)
     try:
         return ModelConfig(
             name=model_id,
             kind=DRAFTER_KINDS[architecture],
             architecture=architecture,
             vocab_size=int(raw["vocab_size"]),
-            hidden_size=int(raw["hidden_size"]),
+            hidden_size=int(raw.get("target_hidden_size") or raw["hidden_size"]),
             layers=int(raw["num_hidden_layers"]),
             max_context=int(raw.get("max_position_embeddings") or 0),
             raw=raw,

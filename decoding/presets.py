@@ -47,7 +47,7 @@ PRESETS: tuple[Preset, ...] = (
         parameters=4.0,
         licence="Apache-2.0",
         dtype_note="bfloat16 on a GPU, 8 GB",
-        drafters=("z-lab/Qwen3-4B-DFlash-b16",),
+        drafters=("z-lab/Qwen3-4B-DFlash-b16", "AngelSlim/Qwen3-4B_eagle3"),
         non_thinking=True,
     ),
     Preset(
@@ -57,7 +57,7 @@ PRESETS: tuple[Preset, ...] = (
         parameters=8.2,
         licence="Apache-2.0",
         dtype_note="bfloat16 on a GPU, 17 GB",
-        drafters=("z-lab/Qwen3-8B-DFlash-b16",),
+        drafters=("z-lab/Qwen3-8B-DFlash-b16", "RedHatAI/Qwen3-8B-speculator.eagle3"),
         non_thinking=True,
     ),
     Preset(
@@ -67,7 +67,10 @@ PRESETS: tuple[Preset, ...] = (
         parameters=30.5,
         licence="Apache-2.0",
         dtype_note="bfloat16 on a GPU, 61 GB (3.3 B parameters at work per token)",
-        drafters=("z-lab/Qwen3-Coder-30B-A3B-DFlash",),
+        drafters=(
+            "z-lab/Qwen3-Coder-30B-A3B-DFlash",
+            "lmsys/SGLang-EAGLE3-Qwen3-Coder-30B-A3B-Instruct-SpecForge",
+        ),
     ),
     Preset(
         id="pythia-2.8b",

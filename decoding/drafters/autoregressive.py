@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
-from decoding.errors import Incompatible, NonFiniteLogits
+from decoding.drafters.candidates import best_candidates, no_candidates
+from decoding.errors import Incompatible
 from decoding.kv_cache import PreallocatedCache, free_memory
 from decoding.layout import Layout, chain_layout, nodes_layout
 from decoding.target import PREFILL_CHUNK, Target, memory_guard
-from decoding.topk import top_k
 from decoding.types import Ints
 
 
@@ -75,7 +75,7 @@ class Autoregressive(StepwiseDrafter):
     def start(self, root: int, k: int) -> Candidates:
         self._forget_round()
         if not self._fits(len(self._waiting) + 1):
-            return _nothing(1, k)
+            return no_candidates(1, k)
         self._prefill(keep=PREFILL_CHUNK)
         tokens = np.array([*self._waiting, root], np.int32)
         hidden = self._forward(self._chain(tokens), len(tokens))
@@ -89,7 +89,7 @@ class Autoregressive(StepwiseDrafter):
         """As `StepwiseDrafter.expand`; nothing is proposed beyond the drafter's own context."""
         depth = self._depth[parents] + 1
         if not self._fits(int(depth.max()) + 1):
-            return _nothing(len(tokens), k)
+            return no_candidates(len(tokens), k)
         visible = np.concatenate([self._seen[parents], np.eye(len(tokens), dtype=np.bool_)], axis=1)
         model = self.model
         layout = nodes_layout(
@@ -133,19 +133,5 @@ class Autoregressive(StepwiseDrafter):
         return hidden
 
     def _candidates(self, hidden: Tensor, k: int) -> Candidates:
-        """The `k` most likely tokens after each row `[rows, hidden]`, at temperature 1; one copy to the host."""
-        kept = min(k, self.vocab_size)
-        logits = self.model.head(hidden).float()
-        best = top_k(logits, kept)
-        logprob = best.values - logits.logsumexp(-1, keepdim=True)
-        packed = torch.cat([logprob.view(torch.int32), best.indices.to(torch.int32)], dim=1).cpu().numpy()
-        found = _nothing(len(packed), k)
-        found.logprob[:, :kept] = np.minimum(packed[:, :kept].view(np.float32), 0.0)
-        found.token[:, :kept] = packed[:, kept:]
-        if not np.isfinite(found.logprob[:, 0]).all():
-            raise NonFiniteLogits(f"The drafter {self.name} gave NaN or infinite logits.", "Try dtype float32.")
-        return found
-
-
-def _nothing(rows: int, k: int) -> Candidates:
-    return Candidates(np.full((rows, k), -1, np.int32), np.full((rows, k), np.nan, np.float32))
+        """The `k` most likely tokens after each row `[rows, hidden]`."""
+        return best_candidates(self.model.head(hidden).float(), k, self.name)

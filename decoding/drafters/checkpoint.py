@@ -4,14 +4,15 @@ Only JSON and safetensors are ever read: no pickle, no code from the checkpoint.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from torch import Tensor, nn
 
 from decoding.errors import ModelUnavailable, UnsupportedModel
 
@@ -79,26 +80,66 @@ def weight_files(folder: Path) -> list[Path]:
     )
 
 
-def fill_module(module: nn.Module, folder: Path, dtype: torch.dtype, device: torch.device) -> None:
-    """Gives `module` (made on the meta device) the tensors of the checkpoint, cast to `dtype` on `device`.
+def tensor_names(folder: Path) -> frozenset[str]:
+    """The names of all tensors of the checkpoint; raises ModelUnavailable where a file cannot be read."""
+    with ExitStack() as stack:
+        return frozenset(_open_tensors(stack, folder, torch.device("cpu")))
 
-    Names and shapes are compared before anything is loaded; every disagreement goes into one UnsupportedModel.
+
+def fill_module(
+    module: nn.Module,
+    folder: Path,
+    dtype: torch.dtype,
+    device: torch.device,
+    rename: Callable[[str], str | None] = lambda name: name,
+    optional: Mapping[str, Tensor] = MappingProxyType({}),
+) -> None:
+    """Gives `module` (made on the meta device) the tensors of the checkpoint on `device`; floats are cast to `dtype`.
+
+    `rename` says what a published name is called in the module, None for a tensor to pass over; `optional` tensors
+    stand in for those that the checkpoint may lack. Names and shapes are compared before anything is loaded; every
+    disagreement goes into one UnsupportedModel.
     """
-    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    try:
-        with ExitStack() as stack:
-            shards: list[Any] = [
-                stack.enter_context(safe_open(path, framework="pt", device=str(device)))
-                for path in weight_files(folder)
-            ]
-            home = {name: shard for shard in shards for name in shard.keys()}  # noqa: SIM118 (not a mapping)
-            # Shapes stand in the headers: nothing is read until they agree.
-            _compare(folder, expected, {name: tuple(home[name].get_slice(name).get_shape()) for name in home})
-            state = {name: home[name].get_tensor(name).to(dtype) for name in expected}
-    except SafetensorError as error:
-        raise ModelUnavailable(f"The weights in {folder} cannot be read: {error}.", "Fetch them again.") from error
+    expected = module.state_dict()
+    with ExitStack() as stack:
+        opened = _open_tensors(stack, folder, device)
+        published: dict[str, str] = {}
+        for name in sorted(opened):
+            own = rename(name)
+            if own in published:
+                raise UnsupportedModel(f"{folder} holds both {published[own]} and {name}.", "Use another copy of it.")
+            if own is not None:
+                published[own] = name
+        # Shapes stand in the headers: nothing is read until they agree.
+        shapes = {own: tuple(opened[name].get_slice(name).get_shape()) for own, name in published.items()}
+        shapes |= {own: tuple(tensor.shape) for own, tensor in optional.items() if own not in shapes}
+        _compare(folder, {name: tuple(tensor.shape) for name, tensor in expected.items()}, shapes)
+        state = dict(optional)
+        for own, name in published.items():
+            try:
+                state[own] = opened[name].get_tensor(name)
+            except SafetensorError as error:
+                raise _unreadable(folder, error) from error
+    for name, tensor in expected.items():
+        state[name] = state[name].to(device, dtype if tensor.is_floating_point() else tensor.dtype)
     module.load_state_dict(state, assign=True)
     module.requires_grad_(False).eval()
+
+
+def _open_tensors(stack: ExitStack, folder: Path, device: torch.device) -> dict[str, Any]:
+    """For every tensor name the opened file that holds it."""
+    home: dict[str, Any] = {}
+    for path in weight_files(folder):
+        try:
+            shard = stack.enter_context(safe_open(path, framework="pt", device=str(device)))
+        except (SafetensorError, OSError) as error:
+            raise _unreadable(path, error) from error
+        home |= dict.fromkeys(shard.keys(), shard)
+    return home
+
+
+def _unreadable(place: Path, error: Exception) -> ModelUnavailable:
+    return ModelUnavailable(f"The weights in {place} cannot be read: {error}.", "Fetch them again.")
 
 
 def _compare(folder: Path, expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]]) -> None:

@@ -13,11 +13,9 @@ from transformers import LlamaConfig
 
 from decoding.drafters.checkpoint import read_json
 from decoding.errors import Incompatible, UnsupportedModel
+from decoding.model_config import DRAFTER_KINDS, EAGLE3, NESTED_LAYER, flat_config
 
-ARCHITECTURES = ("LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3Speculator", "Eagle3DraftModel")
-"""One architecture under the names that SpecForge, AngelSlim and speculators (twice) give it."""
-NESTED = "transformer_layer_config"
-"""Where speculators keeps the layer's part; its `norm_before_residual` is on unless it says otherwise."""
+ARCHITECTURES = tuple(name for name, kind in DRAFTER_KINDS.items() if kind == EAGLE3)
 LEAST_LAYERS = 7
 """From here on the default taps are three different layers."""
 FOREIGN_KEYS = {
@@ -89,7 +87,8 @@ class Eagle3Config:
                 norm_eps=float(stock.rms_norm_eps),
                 vocab=vocab,
                 draft_vocab=int(raw.get("draft_vocab_size") or vocab),
-                norm_before_residual=bool(raw.get("norm_before_residual", NESTED in nested)),
+                # speculators' own default is the other way round
+                norm_before_residual=bool(raw.get("norm_before_residual", NESTED_LAYER in nested)),
                 tap_ids=_tap_ids(raw),
                 target_hidden=int(raw.get("target_hidden_size") or hidden),
                 target_layers=raw.get("num_target_layers"),
@@ -132,17 +131,6 @@ class Eagle3Config:
             raise _other_target(f"reads hidden state {max(self.taps(layers))}; the target has {layers} layers")
 
 
-def flat_config(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of config.json with the layer's part, where it is nested, at the top level."""
-    nested = raw.get(NESTED)
-    if nested is None:
-        return dict(raw)
-    if not isinstance(nested, Mapping):
-        raise _unsupported(f"{NESTED} is not an object")
-    # `model_type` of the whole names the library's own class, that of the layer says what it is.
-    return {**raw, **nested, **{key: value for key, value in raw.items() if key not in (NESTED, "model_type")}}
-
-
 def _unsupported(what: str) -> UnsupportedModel:
     return UnsupportedModel(f"This EAGLE-3 checkpoint cannot be used: {what}.", "See the drafters that are listed.")
 
@@ -160,8 +148,6 @@ def _refuse_foreign(raw: Mapping[str, Any]) -> None:
     for key, meaning in FOREIGN_KEYS.items():
         if raw.get(key):
             raise _unsupported(f"it asks for {meaning} ({key}), which is not implemented")
-    if raw.get("num_hidden_layers", 1) != 1:
-        raise _unsupported(f"it has {raw['num_hidden_layers']} layers, and only 1 is implemented")
     if raw.get("sliding_window") and raw.get("use_sliding_window") is not False:
         raise _unsupported(f"it attends through a sliding window of {raw['sliding_window']}, which is not implemented")
 

@@ -82,16 +82,17 @@ class Eagle3Layer(nn.Module):
 
 
 class Eagle3Model(nn.Module):
-    """The drafter without its embedding, which is the target's or stands beside it in the checkpoint."""
+    """The drafter; its embedding is mostly the target's, and only where `own_embedding` says so its own."""
 
     d2t: Tensor
     """`[draft_vocab]` int64: target id minus draft id of every draft token."""
     t2d: Tensor
     """`[vocab]` bool: which target tokens the drafter knows."""
 
-    def __init__(self, config: Eagle3Config) -> None:
+    def __init__(self, config: Eagle3Config, own_embedding: bool = False) -> None:
         super().__init__()
         self.config = config
+        self.embed_tokens = nn.Embedding(config.vocab, config.hidden) if own_embedding else None
         self.fc = nn.Linear(config.tap_count * config.target_hidden, config.hidden, bias=False)
         self.midlayer = Eagle3Layer(config)
         self.norm = nn.RMSNorm(config.hidden, eps=config.norm_eps)

@@ -53,7 +53,7 @@ class Rotation:
     sin: Tensor
     """Signed: the first half is negated, so that rotating needs a roll instead of a negation and a concatenation."""
 
-    def __getitem__(self, positions: slice) -> "Rotation":
+    def __getitem__(self, positions: slice | Tensor) -> "Rotation":
         return Rotation(self.cos[positions], self.sin[positions])
 
     def apply(self, states: Tensor) -> Tensor:

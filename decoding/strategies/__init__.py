@@ -8,6 +8,7 @@ from decoding.settings import parse_settings
 from decoding.strategies.ar import AR
 from decoding.strategies.base import Strategy
 from decoding.strategies.ddtree import DDTree
+from decoding.strategies.eagle import Eagle
 from decoding.strategies.fixed import Fixed
 from decoding.strategies.linear import Linear
 from decoding.strategies.recycle import Recycle
@@ -18,6 +19,7 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "fixed": Fixed,
     "recycle": Recycle,
     "ddtree": DDTree,
+    "eagle": Eagle,
 }
 
 
