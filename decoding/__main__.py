@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 
-from decoding import cli_bench, cli_generate, cli_list, cli_trace
+from decoding import cli_bench, cli_generate, cli_list, cli_trace, cli_train
 from decoding.errors import CanopyError
 
-COMMANDS = {"generate": cli_generate, "list": cli_list, "bench": cli_bench, "trace": cli_trace}
+COMMANDS = {"generate": cli_generate, "list": cli_list, "bench": cli_bench, "trace": cli_trace, "train": cli_train}
 
 
 def build_parser() -> argparse.ArgumentParser:

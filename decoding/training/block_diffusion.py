@@ -6,7 +6,7 @@ begins as the features of the last tap alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -14,11 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
-from decoding.drafters.block_diffusion_model import Attention, BlockDiffusionModel, Layer, Rotation, rotation
+from decoding.drafters.block_diffusion_model import Attention, BlockDiffusionModel, Layer
+from decoding.drafters.network import Rotation, rotation
 from decoding.target import Target
 from decoding.training.corpus import Example
+from decoding.training.export import in_bfloat16
 from decoding.training.features import FeatureStore
 from decoding.training.teacher import Teacher
+
+SHOWN_POSITIONS = 4
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,9 @@ class BlockRecipe:
     """Indices into the target's `hidden_states`."""
     mask_token_id: int = 3
     """A token that the target never reads or writes in a chat."""
-    examples_per_step: int = 8
+    vocabulary: int = 8192
+    """Common tokens in the softmax while training."""
+    examples_per_step: int = 4
     anchors: int = 32
     """Blocks of one example in a step."""
     decay: float = 4.0
@@ -81,7 +87,7 @@ def from_target(config: BlockDiffusionConfig, target: Target) -> BlockDiffusionM
     model.norm.weight.copy_(target.body.norm.weight)
     # Every layer reads one context: the last tap, normed as the layer above it expects.
     model.fc.weight.zero_()
-    model.fc.weight[:, -config.hidden :] = torch.eye(config.hidden)
+    model.fc.weight[:, -config.hidden :] = torch.eye(config.hidden, device=target.device)
     model.hidden_norm.weight.copy_(target.body.layers[min(config.taps[-1], target.layers - 1)].input_layernorm.weight)
     return model
 
@@ -111,12 +117,19 @@ class Blocks:
     final: Tensor
     """`[examples, anchors, block - 1, hidden]` the target's final states that speak of `tokens[..., 1:]`."""
 
+    def to(self, device: torch.device) -> "Blocks":
+        """The same on another device."""
+        return Blocks(*(getattr(self, field.name).to(device) for field in fields(self)))
+
 
 def sample_blocks(
-    examples: Sequence[Example], store: FeatureStore, indices: Sequence[int], recipe: BlockRecipe, generator: torch.Generator
+    examples: Sequence[Example],
+    store: FeatureStore,
+    indices: Sequence[int],
+    recipe: BlockRecipe,
+    generator: torch.Generator,
 ) -> Blocks:
     """Blocks at random anchors of the given examples; the last anchor still has one token behind it."""
-    device = torch.device("cpu")
     block, width = recipe.block_size, max(len(examples[i]) for i in indices)
     hidden = store.hidden
     features = torch.zeros(len(indices), width, len(recipe.taps) * hidden)
@@ -134,7 +147,7 @@ def sample_blocks(
         at = anchor[row][:, None] + torch.arange(block)
         tokens[row], known[row] = text[at], at < len(example)
         final[row] = functional.pad(store.final_of(index).float(), (0, 0, 0, block))[at[:, :-1]]
-    return Blocks(*(part.to(device) for part in (features, anchor, tokens, known, final)))
+    return Blocks(features, anchor, tokens, known, final)
 
 
 def block_states(model: BlockDiffusionModel, blocks: Blocks, embedded: Tensor, table: Rotation) -> Tensor:
@@ -185,39 +198,43 @@ def _heads(norm: nn.Module, flat: Tensor, head_dim: int, at: Tensor, table: Rota
 
 
 class BlockTrainer:
-    """The model, its data and the loss of a step."""
+    """The model, its data and its loss."""
 
-    def __init__(self, target: Target, examples: Sequence[Example], store: FeatureStore, recipe: BlockRecipe, teacher: Teacher, seed: int) -> None:
-        self.config = BlockDiffusionConfig.from_dict(published_config(target, recipe))
-        self.target, self.examples, self.store, self.recipe, self.teacher = target, examples, store, recipe, teacher
-        self.seed = seed
+    def __init__(
+        self, target: Target, examples: Sequence[Example], store: FeatureStore, recipe: BlockRecipe, teacher: Teacher
+    ) -> None:
+        self.raw_config = published_config(target, recipe)
+        self.config = BlockDiffusionConfig.from_dict(self.raw_config)
+        self.examples, self.store, self.recipe, self.teacher = examples, store, recipe, teacher
+        self.examples_per_step = recipe.examples_per_step
+        self.device = target.device
         self.model = from_target(self.config, target)
-        settle_norms(self.model, store.of(0, recipe.taps).float())
+        settle_norms(self.model, store.of(0, recipe.taps).float().to(self.device))
         longest = max(len(example) for example in examples) + recipe.block_size
         self.table = rotation(self.config, longest, torch.float32, target.device)
-        embedding = target.embed.weight.detach().float()
-        self.mask_row, self.embedding = embedding[recipe.mask_token_id], embedding
-        place = torch.arange(recipe.block_size - 1)
-        self.weight = torch.exp(-place / recipe.decay)
+        self.embedding = target.embed.weight.detach().float()
+        self.weight = torch.exp(-torch.arange(recipe.block_size - 1, device=self.device) / recipe.decay)
 
-    def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
-        """Of a step's random examples."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
-        chosen = torch.randint(len(self.examples), (self.recipe.examples_per_step,), generator=generator).tolist()
-        blocks = sample_blocks(self.examples, self.store, chosen, self.recipe, generator)
-        return self.loss_of(blocks)
+    def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
+        """Of blocks at random places of some examples."""
+        blocks = sample_blocks(self.examples, self.store, indices, self.recipe, generator)
+        return self.loss_of(blocks.to(self.device))
+
+    def published(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The checkpoint: its config, its tensors in bfloat16."""
+        return self.raw_config, in_bfloat16(self.model.state_dict())
 
     def loss_of(self, blocks: Blocks) -> tuple[Tensor, dict[str, float]]:
         """Weighted mean over positions, and top-1 agreement by position."""
-        embedded = self.mask_row.expand(*blocks.tokens.shape, -1).clone()
+        embedded = self.embedding[self.recipe.mask_token_id].expand(*blocks.tokens.shape, -1).clone()
         embedded[..., 0, :] = self.embedding[blocks.tokens[..., 0]]
         states = block_states(self.model, blocks, embedded, self.table)[..., 1:, :]
         known = blocks.known[..., 1:]
         labels = blocks.tokens[..., 1:][known]
         each, right = self.teacher.loss(states[known], labels, blocks.final[known], self.recipe.soft)
         weight = self.weight.expand(known.shape)[known]
-        hits = torch.zeros(known.shape).masked_scatter_(known, right.float())
-        runs = hits.cumprod(-1).sum(-1).mean()
+        hits = torch.zeros(known.shape, device=self.device).masked_scatter_(known, right.float())
         by_position = hits.sum((0, 1)) / known.sum((0, 1)).clamp(min=1)
-        numbers = {f"top1_{p + 1}": float(rate) for p, rate in enumerate(by_position[:4])}
-        return (each * weight).sum() / weight.sum(), {**numbers, "chain": 1 + float(runs)}
+        numbers = {f"top1_{place}": float(rate) for place, rate in enumerate(by_position[:SHOWN_POSITIONS], 1)}
+        numbers["chain"] = 1 + float(hits.cumprod(-1).sum(-1).mean())
+        return (each * weight).sum() / weight.sum(), numbers

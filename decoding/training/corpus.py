@@ -1,13 +1,15 @@
 """Training text as token ids: a prompt in the target's chat template and what the target itself wrote after it.
 
-One JSON object a line, gzip or not: `source`, `temperature`, `prompt`, `response`. Files are appended to batch by batch,
-so that an interruption costs one batch; a last line cut off in the middle is dropped when the file is read.
+One JSON object a line, gzip or not: `source`, `temperature`, `prompt`, `response`. Files grow batch by batch, so that an
+interruption costs one batch; a last line cut off in the middle is dropped when the file is read.
 """
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from decoding.errors import BadRequest
@@ -41,18 +43,15 @@ def read_corpus(paths: Sequence[Path], vocab_size: int) -> list[Example]:
 
 def _read(path: Path, vocab_size: int) -> list[Example]:
     try:
-        opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-        with opened as file:
-            lines = file.read().split("\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{path} cannot be read: {error}.", "Give a corpus file, JSON Lines or JSON Lines in gzip.") from None
+        content = path.read_bytes()
+        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8").split("\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise BadRequest(f"{path} cannot be read: {error}.", "Give a corpus: JSON Lines, gzip or not.") from None
     whole, cut_off = lines[:-1], lines[-1]
     examples = [_parse(path, number, line, vocab_size) for number, line in enumerate(whole, 1)]
     if cut_off:
-        try:
+        with suppress(BadRequest):  # an interrupted append: the batch it belonged to is made again
             examples.append(_parse(path, len(lines), cut_off, vocab_size))
-        except BadRequest:
-            pass  # an interrupted append: the batch it belonged to is made again
     return examples
 
 
@@ -80,10 +79,7 @@ def _parse(path: Path, number: int, line: str, vocab_size: int) -> Example:
 
 def append_examples(path: Path, examples: Iterable[Example]) -> None:
     """Adds whole lines at the end of a plain file."""
-    lines = "".join(
-        json.dumps({"source": e.source, "temperature": e.temperature, "prompt": e.prompt, "response": e.response}) + "\n"
-        for e in examples
-    )
+    lines = "".join(json.dumps(asdict(example)) + "\n" for example in examples)
     with path.open("a", encoding="utf-8") as file:
         file.write(lines)
 

@@ -1,7 +1,7 @@
-"""What the drafters learn from: the target's hidden states at every position of the corpus, made once and kept on disk.
+"""What the drafters learn from: the target's hidden states at every position of the corpus, kept on disk.
 
-`features.bin` is float16 `[tokens, taps * hidden]` (taps in the order given), `final.bin` float16 `[tokens, hidden]`, the
-states that the target's head reads: its distribution after every token, in a hundredth of the room. `store.json` is
+`features.bin` is float16 `[tokens, taps * hidden]` (taps in the order given), `final.bin` float16 `[tokens, hidden]`:
+the states that the target's head reads: its distribution after every token, in a hundredth of the room. `store.json` is
 written last: a folder without it is not finished and is made again from where it stopped.
 """
 
@@ -53,15 +53,11 @@ def open_features(folder: Path) -> FeatureStore:
     try:
         about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise BadRequest(f"{folder} holds no finished features.", "Make them: python -m decoding.training features") from None
-    start = np.array(about["start"], np.int64)
-    return FeatureStore(
-        tuple(about["taps"]),
-        about["hidden"],
-        start,
-        np.memmap(folder / "features.bin", np.float16, "r", shape=(int(start[-1]), len(about["taps"]) * about["hidden"])),
-        np.memmap(folder / "final.bin", np.float16, "r", shape=(int(start[-1]), about["hidden"])),
-    )
+        raise BadRequest(f"{folder} holds no finished features.", "Make them with make_features.") from None
+    start, hidden, taps = np.array(about["start"], np.int64), about["hidden"], tuple(about["taps"])
+    features = np.memmap(folder / "features.bin", np.float16, "r", shape=(int(start[-1]), len(taps) * hidden))
+    final = np.memmap(folder / "final.bin", np.float16, "r", shape=(int(start[-1]), hidden))
+    return FeatureStore(taps, hidden, start, features, final)
 
 
 @torch.inference_mode()

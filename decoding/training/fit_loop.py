@@ -1,8 +1,7 @@
-"""The loop that all recipes share: Muon and AdamW, a trapezoid of learning rates, atomic checkpoints, resume.
+"""The loop that all recipes share: AdamW, a trapezoid of learning rates, atomic checkpoints, resume.
 
 The rate rises, stays, and falls linearly to zero over the last part (Hägele et al., arXiv 2405.18392): a run can be
-stopped and gone on with while it stays, and only the fall has to be planned. Matrices are stepped by Muon (Jordan 2024),
-everything else by AdamW.
+stopped and gone on with while it stays, and only the fall has to be planned.
 """
 
 import io
@@ -30,9 +29,8 @@ class FitOptions:
     """How long and how fast; what a recipe does not say itself."""
 
     steps: int
-    matrix_rate: float = 3e-3
-    """Muon's, scaled so that one step changes a matrix as much as AdamW's at this rate."""
-    other_rate: float = 6e-4
+    rate: float = 1e-3
+    """The peak."""
     weight_decay: float = 0.01
     warmup: int = 20
     fall: float = 0.35
@@ -53,50 +51,28 @@ def rate_factor(step: int, options: FitOptions) -> float:
     return min(rise, (options.steps - step) / falling if falling else 1.0, 1.0)
 
 
-def make_optimizers(model: nn.Module, options: FitOptions) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of layers, AdamW for norms, embeddings and heads (which are no maps between features)."""
-    tables = {id(module.weight) for name, module in model.named_modules()
-              if isinstance(module, nn.Embedding) or name.endswith("lm_head")}  # fmt: skip
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in trained if parameter.ndim == 2 and id(parameter) not in tables]
-    others = [parameter for parameter in trained if parameter.ndim != 2 or id(parameter) in tables]
-    optimizers: list[torch.optim.Optimizer] = []
-    if matrices:
-        optimizers.append(
-            torch.optim.Muon(
-                matrices, lr=options.matrix_rate, weight_decay=options.weight_decay, adjust_lr_fn="match_rms_adamw"
-            )
-        )
-    if others:
-        optimizers.append(torch.optim.AdamW(others, lr=options.other_rate, weight_decay=0.0, betas=(0.9, 0.95)))
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["peak"] = group["lr"]
-    return optimizers
-
-
 def fit(model: nn.Module, loss_of: StepLoss, options: FitOptions, folder: Path, title: str) -> list[dict[str, float]]:
     """Trains in place and returns the curve; goes on from `folder`'s checkpoint where there is one of this plan.
 
     An interruption loses at most `save_every` steps. Raises BadRequest where the loss is no longer finite.
     """
-    optimizers = make_optimizers(model, options)
-    checkpoint = _Checkpoint(folder / "checkpoint.pt", model, optimizers)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=options.rate, betas=(0.9, 0.95), weight_decay=options.weight_decay
+    )
+    checkpoint = _Checkpoint(folder / "checkpoint.pt", model, optimizer)
     done, curve = checkpoint.load()
     began = time.monotonic()
     bar = tqdm(range(done, options.steps), initial=done, total=options.steps, desc=title, unit="step")
     for step in bar:
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * rate_factor(step, options)
+        for group in optimizer.param_groups:
+            group["lr"] = options.rate * rate_factor(step, options)
         loss, numbers = loss_of(step)
         if not math.isfinite(loss.item()):
             raise BadRequest(f"The loss of {title} is {loss.item()} at step {step}.", "Lower the learning rates.")
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), options.clip)
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         if step % options.log_every == 0 or step + 1 == options.steps:
             curve.append({"step": step, "loss": round(loss.item(), 4), **{k: round(v, 4) for k, v in numbers.items()}})
             bar.set_postfix({k: v for k, v in curve[-1].items() if k != "step"})
@@ -110,10 +86,10 @@ def fit(model: nn.Module, loss_of: StepLoss, options: FitOptions, folder: Path, 
 
 
 class _Checkpoint:
-    """Model, optimizers, step and curve in one file."""
+    """Model, optimizer, step and curve in one file."""
 
-    def __init__(self, path: Path, model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> None:
-        self.path, self.model, self.optimizers = path, model, optimizers
+    def __init__(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.path, self.model, self.optimizer = path, model, optimizer
 
     def load(self) -> tuple[int, list[dict[str, float]]]:
         if not self.path.exists():
@@ -121,8 +97,7 @@ class _Checkpoint:
         try:
             state = torch.load(self.path, map_location="cpu", weights_only=True)
             self.model.load_state_dict(state["model"])
-            for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-                optimizer.load_state_dict(saved)
+            self.optimizer.load_state_dict(state["optimizer"])
         except (RuntimeError, ValueError, KeyError, OSError, EOFError) as error:
             raise BadRequest(
                 f"{self.path} does not go with this recipe: {str(error).splitlines()[0]}.",
@@ -135,7 +110,7 @@ class _Checkpoint:
         torch.save(
             {
                 "model": self.model.state_dict(),
-                "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+                "optimizer": self.optimizer.state_dict(),
                 "step": step,
                 "curve": curve,
             },

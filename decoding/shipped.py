@@ -1,0 +1,100 @@
+"""The drafters that come with Canopy, in `decoding/weights/`.
+
+Every file is checked against its sha256 before it is read; the sums stand beside the files as
+`sha256sum -c SHA256SUMS` reads them.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from decoding.errors import ModelUnavailable
+from decoding.files import write_atomically
+
+WEIGHTS = Path(__file__).parent / "weights"
+SUMS = "SHA256SUMS"
+MATRIX = "smollm2-135m-matrix"
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A drafter of our own."""
+
+    id: str
+    """Its name, and that of its folder."""
+    title: str
+    target: str
+    """The preset that it drafts for."""
+    help: str
+
+    @property
+    def folder(self) -> Path:
+        return WEIGHTS / self.id
+
+
+SHIPPED: tuple[Shipped, ...] = (
+    Shipped(
+        "smollm2-135m-dflash",
+        "SmolLM2 block diffusion",
+        "smollm2-135m",
+        "block-diffusion drafter in the DFlash format, trained here",
+    ),
+    Shipped(
+        "smollm2-135m-eagle3",
+        "SmolLM2 EAGLE-3",
+        "smollm2-135m",
+        "EAGLE-3 drafter, trained here",
+    ),
+    Shipped(
+        "smollm2-135m-llama",
+        "SmolLM2 small Llama",
+        "smollm2-135m",
+        "small autoregressive Llama, distilled here",
+    ),
+    Shipped(
+        MATRIX,
+        "SmolLM2 warmed matrix",
+        "smollm2-135m",
+        "transition matrix, warmed on the target's own text",
+    ),
+)
+
+
+def find_shipped(drafter_id: str) -> Shipped | None:
+    """The shipped drafter of this name, if there is one."""
+    return next((shipped for shipped in SHIPPED if drafter_id == shipped.id), None)
+
+
+def checked_folder(shipped: Shipped) -> Path:
+    """Its folder, every file compared with its sum; raises ModelUnavailable naming the file that is not whole."""
+    try:
+        lines = (shipped.folder / SUMS).read_text(encoding="utf-8").splitlines()
+        wanted = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    except (OSError, ValueError):
+        raise _damaged(shipped, SUMS) from None
+    for name, digest in wanted.items():
+        try:
+            found = _digest(shipped.folder / name)
+        except OSError:
+            found = ""
+        if found != digest:
+            raise _damaged(shipped, name)
+    return shipped.folder
+
+
+def write_sums(folder: Path) -> None:
+    """Writes the sums of all files in `folder`, the model card left out: it may be edited."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors"))
+    write_atomically(folder / SUMS, "".join(f"{_digest(path)}  {path.name}\n" for path in files))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _damaged(shipped: Shipped, name: str) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"The drafter {shipped.id} is damaged: {name} in decoding/weights/{shipped.id} is not what was shipped.",
+        f"Restore it: git checkout -- decoding/weights/{shipped.id}, or fetch the repository again.",
+    )

@@ -1,0 +1,59 @@
+"""How much of everything: for two CPU cores in about an hour a drafter, and for one large GPU."""
+
+from dataclasses import dataclass
+
+from decoding.training.block_diffusion import BlockRecipe
+from decoding.training.eagle3 import Eagle3Recipe
+from decoding.training.fit_loop import FitOptions
+from decoding.training.llama import LlamaRecipe
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything that depends on the machine."""
+
+    dtype: str
+    """Of the target while it writes and reads; a drafter is kept in float32 and, on a GPU, computed in bfloat16."""
+    examples: int
+    """Prompts to be continued."""
+    max_new_tokens: int
+    rows: int
+    """Texts written at once."""
+    feature_tokens: int
+    """Tokens read at once."""
+    block: BlockRecipe
+    block_fit: FitOptions
+    eagle3: Eagle3Recipe
+    eagle3_fit: FitOptions
+    llama: LlamaRecipe
+    llama_fit: FitOptions
+
+
+PROFILES = {
+    "cpu": Profile(
+        dtype="float32",
+        examples=1500,
+        max_new_tokens=192,
+        rows=128,
+        feature_tokens=2048,
+        block=BlockRecipe(),
+        block_fit=FitOptions(steps=3000, rate=1e-3),
+        eagle3=Eagle3Recipe(),
+        eagle3_fit=FitOptions(steps=1200, rate=1e-3),
+        llama=LlamaRecipe(),
+        llama_fit=FitOptions(steps=4000, rate=2e-3),
+    ),
+    "gpu": Profile(
+        dtype="bfloat16",
+        examples=60_000,
+        max_new_tokens=256,
+        rows=1024,
+        feature_tokens=65_536,
+        block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64, vocabulary=49_152),
+        block_fit=FitOptions(steps=8000, rate=1e-3, save_every=500, log_every=50),
+        eagle3=Eagle3Recipe(test_steps=7, examples_per_step=96),
+        eagle3_fit=FitOptions(steps=6000, rate=1e-3, save_every=500, log_every=50),
+        llama=LlamaRecipe(layers=6, examples_per_step=128, negatives=8192),
+        llama_fit=FitOptions(steps=10_000, rate=2e-3, save_every=500, log_every=50),
+    ),
+}
