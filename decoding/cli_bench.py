@@ -10,6 +10,8 @@ BENCHMARKS = {
     "round": "what a round costs beside the forward passes; --shape qwen3-8b: a round over a plain step",
     "decode": "plain decoding through our loop against Hugging Face's generate",
     "memory": "peak memory above the models' own weights and cache",
+    "drafters": "how often drafters agree with the target, and tokens per round of their trees, on Spec-Bench",
+    "speed": "decoding time by category on Spec-Bench, against plain decoding, generate and prompt lookup",
 }
 
 
