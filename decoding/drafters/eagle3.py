@@ -43,7 +43,7 @@ class Eagle3Drafter(StepwiseDrafter):
         self._embed = embed if model.embed_tokens is None else model.embed_tokens
         weight = model.fc.weight
         self._dtype, self._device = weight.dtype, weight.device
-        self._target_id = model.target_ids(torch.arange(self.config.draft_vocab, device=self._device)).cpu().numpy()
+        self._target_id = model.target_ids(torch.arange(self.config.draft_vocab, device=self._device)).int().cpu().numpy()
         self.begin(0)
 
     @torch.inference_mode()
@@ -215,7 +215,7 @@ def load_eagle3(
     if config.draft_vocab == config.vocab:
         optional["d2t"] = torch.zeros(config.vocab, dtype=torch.int64)
     fill_module(model, folder, dtype, torch.device(device), module_name, optional)
-    _check_mapping(model, folder)
+    _settle_mapping(model, folder)
     if model.embed_tokens is not None and isinstance(target_embedding, nn.Embedding):
         theirs = target_embedding.weight
         if theirs.shape == model.embed_tokens.weight.shape and torch.equal(theirs, model.embed_tokens.weight):
@@ -231,8 +231,9 @@ def module_name(published: str) -> str | None:
     return "midlayer." + name.removeprefix("layers.0.") if name.startswith("layers.0.") else name
 
 
-def _check_mapping(model: Eagle3Model, folder: Path) -> None:
-    """Raises UnsupportedModel where d2t does not lead every draft token to a target token of its own."""
+def _settle_mapping(model: Eagle3Model, folder: Path) -> None:
+    """Makes t2d say what d2t says; raises UnsupportedModel where that does not lead every draft token to a target
+    token of its own."""
     config = model.config
     ids = model.target_ids(torch.arange(config.draft_vocab, device=model.d2t.device))
     if int(ids.min()) < 0 or int(ids.max()) >= config.vocab or len(ids.unique()) < len(ids):
@@ -241,3 +242,4 @@ def _check_mapping(model: Eagle3Model, folder: Path) -> None:
             f"{config.vocab}.",
             "Fetch the checkpoint again; d2t must hold offsets (target id minus draft id).",
         )
+    model.t2d = torch.zeros_like(model.t2d).index_fill_(0, ids, True)

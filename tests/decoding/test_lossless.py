@@ -17,11 +17,12 @@ from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.loop import Request, decode
 from decoding.marginals import top_marginals
 from decoding.sampling import Sampling
-from decoding.strategies import make_strategy
+from decoding.strategies import STRATEGIES, make_strategy
 from decoding.target import Target
 from decoding.types import Marginals, Round, RunHeader, Summary
 from decoding.verifiers import make_verifier
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
+from tests.decoding.drafters.eagle3_checkpoint import write_eagle3_checkpoint
 from tests.tiny_models import FAMILIES, VOCAB, tiny_model, tiny_target
 
 NEW_TOKENS = 28
@@ -61,6 +62,7 @@ TREES = {
     "linear": {"budget": 4},
     "fixed": {"depth": 4, "branching": 3, "budget": 24},
     "recycle": {},
+    "eagle": {"top_k": 3, "depth": 4, "budget": 16},
 }
 
 
@@ -72,6 +74,8 @@ def test_every_stepwise_strategy_and_drafter_is_lossless(family: str) -> None:
     accepted = 0
     for strategy, settings in TREES.items():
         for name, drafter in drafters(target, family):
+            if STRATEGIES[strategy].needs_logprobs and not drafter.gives_logprobs:
+                continue
             _, rounds, summary = run(target, drafter, strategy, settings)
             assert list(summary.output_ids) == expected, (strategy, name)
             accepted += sum(item.verdict.accepted for item in rounds)
@@ -130,6 +134,33 @@ def test_a_published_block_drafter_is_lossless(family: str, tmp_path: Path) -> N
         assert all(item.tree.drafted > 0 for item in rounds[:-1])
 
 
+def eagle3(folder: Path, target: Target, known: list[int]) -> Drafter:
+    """Random, from a folder in the published layout; it drafts the tokens `known` and no others."""
+    write_eagle3_checkpoint(
+        folder, vocab_size=VOCAB, known=sorted(set(known)), eagle_aux_hidden_state_layer_ids=[0, 1, 2]
+    )
+    return load_drafter(str(folder), target, print)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_published_eagle3_drafter_is_lossless(family: str, tmp_path: Path) -> None:
+    target = tiny_target(family)
+    expected = plain_greedy(target, PROMPT, NEW_TOKENS)
+    drafter = eagle3(tmp_path, target, expected)
+    # All of its tokens at the first level and a good part of the second: some path is right in every round.
+    wide = {"top_k": NEW_TOKENS, "depth": 1, "budget": 300}
+    for strategy, settings, cache in (
+        ("linear", {"budget": 3}, "preallocated"),
+        ("eagle", {"top_k": 5, "budget": 40}, "rebuild"),
+        ("eagle", wide, "preallocated"),
+    ):
+        _, rounds, summary = run(target, drafter, strategy, settings, cache=cache)
+        assert list(summary.output_ids) == expected, (strategy, cache)
+        assert all(item.tree.drafted > 0 for item in rounds[:-1])
+    assert all(item.verdict.accepted > 0 for item in rounds[:-1])
+    assert any(item.verdict.accepted > 1 for item in rounds)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rollback_and_rebuild_is_lossless_too(family: str) -> None:
     target = tiny_target(family)
@@ -140,7 +171,7 @@ def test_rollback_and_rebuild_is_lossless_too(family: str) -> None:
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("family", FAMILIES)
-def test_lossless_on_cuda(family: str) -> None:
+def test_lossless_on_cuda(family: str, tmp_path: Path) -> None:
     """Float32 without TF32: exact on the device too."""
     exact_float32()
     target = Target(tiny_model(family).to("cuda"), None, family)
@@ -150,6 +181,7 @@ def test_lossless_on_cuda(family: str) -> None:
         ("fixed", Autoregressive(target, VOCAB)),
         ("recycle", TransitionMatrix(VOCAB, target.device)),
         ("ddtree", Oracle(expected)),
+        ("eagle", eagle3(tmp_path, target, expected)),
     ):
         assert list(run(target, drafter, strategy, {"budget": 24})[2].output_ids) == expected, strategy
 

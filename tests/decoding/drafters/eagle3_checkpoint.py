@@ -1,6 +1,7 @@
 """Tiny random EAGLE-3 checkpoints in the published layouts, for tests."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,14 @@ def write_eagle3_checkpoint(
     nested: bool = False,
     own_embedding: bool = False,
     taps: int = 3,
-    sharpness: float = 1.0,
+    known: Sequence[int] | None = None,
     **config: Any,
 ) -> Path:
     """Writes config.json and model.safetensors into `folder` (made if needed) and returns it.
 
     `layer` is what the layer's tensors are called: `midlayer.` (EAGLE, SpecForge) or `layers.0.` (speculators).
-    `nested` writes the config of speculators. `config` adds to the config or replaces fields of it, `sharpness`
-    scales the head, so that the drafts have something to say.
+    `nested` writes the config of speculators. `known` are the tokens of the draft vocabulary, random ones by default.
+    `config` adds to the config or replaces fields of it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     whole = {
@@ -53,7 +54,11 @@ def write_eagle3_checkpoint(
         **SHAPE,
         **config,
     }
-    weights = random_weights(whole, taps, seed, sharpness)
+    if known is not None:
+        whole["draft_vocab_size"] = len(known)
+    weights = random_weights(whole, taps, seed)
+    if known is not None:
+        weights |= _mapping(torch.tensor(sorted(known)), whole["vocab_size"])
     if own_embedding:
         rng = torch.Generator().manual_seed(seed + 1)
         weights["embed_tokens.weight"] = torch.randn(whole["vocab_size"], whole["hidden_size"], generator=rng)
@@ -76,7 +81,7 @@ def _speculators(whole: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def random_weights(config: dict[str, Any], taps: int, seed: int, sharpness: float = 1.0) -> dict[str, Tensor]:
+def random_weights(config: dict[str, Any], taps: int, seed: int) -> dict[str, Tensor]:
     """Random float32 tensors by their `midlayer.` names; scaled so that every part of the network matters."""
     rng = torch.Generator().manual_seed(seed)
     hidden, inner, dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
@@ -93,7 +98,7 @@ def random_weights(config: dict[str, Any], taps: int, seed: int, sharpness: floa
     weights = {
         "fc.weight": matrix(hidden, taps * target_hidden),
         "norm.weight": norm(),
-        "lm_head.weight": matrix(draft, hidden) * sharpness,
+        "lm_head.weight": matrix(draft, hidden),
         "midlayer.hidden_norm.weight": norm(),
         "midlayer.input_layernorm.weight": norm(),
         "midlayer.post_attention_layernorm.weight": norm(),
@@ -109,7 +114,11 @@ def random_weights(config: dict[str, Any], taps: int, seed: int, sharpness: floa
         for name, width in (("q", wide), ("k", narrow), ("v", narrow), ("o", hidden)):
             weights[f"midlayer.self_attn.{name}_proj.bias"] = 0.2 * torch.randn(width, generator=rng)
     if draft < vocab:
-        known = torch.randperm(vocab, generator=rng)[:draft].sort().values
-        weights["d2t"] = known - torch.arange(draft)
-        weights["t2d"] = torch.zeros(vocab, dtype=torch.bool).index_fill_(0, known, True)
+        weights |= _mapping(torch.randperm(vocab, generator=rng)[:draft].sort().values, vocab)
     return weights
+
+
+def _mapping(known: Tensor, vocab: int) -> dict[str, Tensor]:
+    """d2t and t2d of a draft vocabulary `known`, ascending target ids."""
+    reached = torch.zeros(vocab, dtype=torch.bool).index_fill_(0, known, True)
+    return {"d2t": known - torch.arange(len(known)), "t2d": reached}
