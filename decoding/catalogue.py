@@ -13,11 +13,19 @@ from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, EAGLE3, read_confi
 from decoding.models import load_causal_lm
 from decoding.presets import EMBEDDED, PRESETS, find_preset
 from decoding.settings import Settings
+from decoding.shipped import SHIPPED, Shipped, checked_folder, find_shipped
 from decoding.strategies.base import PUBLISHED, DrafterKind, Strategy
 from decoding.target import Target
 
 SELF = "self"
-_STEPS: dict[str, DrafterKind] = {CAUSAL_LM: "stepwise", EAGLE3: "stepwise", BLOCK_DIFFUSION: "one-pass"}
+MATRIX_KIND = "matrix"
+MATRIX_FILE = "model.safetensors"
+_STEPS: dict[str, DrafterKind] = {
+    CAUSAL_LM: "stepwise",
+    EAGLE3: "stepwise",
+    BLOCK_DIFFUSION: "one-pass",
+    MATRIX_KIND: "stepwise",
+}
 _DESCRIPTIONS = {
     CAUSAL_LM: "language model with the same vocabulary",
     EAGLE3: "one layer over the target's hidden states (EAGLE-3)",
@@ -66,8 +74,20 @@ def target_info(target_id: str) -> TargetInfo:
 
 
 def drafters() -> tuple[DrafterInfo, ...]:
-    """The drafters with a name: those that need no training, then those published for the presets."""
-    return BUILT_IN + tuple(_published(name) for preset in PRESETS for name in preset.drafters)
+    """The drafters with a name: those shipped here, those that need no training, those published for the presets."""
+    published = (_published(name) for preset in PRESETS for name in preset.drafters)
+    return (*map(_shipped, SHIPPED), *BUILT_IN, *published)
+
+
+def _shipped(shipped: Shipped) -> DrafterInfo:
+    return DrafterInfo(
+        shipped.id,
+        shipped.title,
+        _STEPS[shipped.kind],
+        shipped.kind != MATRIX_KIND,
+        f"{shipped.help}, for {shipped.target}",
+        made_for=(shipped.target,),
+    )
 
 
 def _published(drafter_id: str) -> DrafterInfo:
@@ -104,7 +124,7 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
 def usual_drafter(target_id: str, strategy: type[Strategy[Settings]]) -> str | None:
     """What the strategy drafts with for this target when none is named; None where it uses none or none fits."""
     target, preset = target_info(target_id), find_preset(target_id)
-    published = preset.drafters if preset else ()
+    published = (*(s.id for s in SHIPPED if s.target == target.id), *(preset.drafters if preset else ()))
     for name in strategy.usual_drafters if strategy.needs else ():
         for candidate in published if name == PUBLISHED else (name,):
             if misfit(target, drafter_info(candidate), strategy) is None:
@@ -117,11 +137,18 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
     loader = _LOADERS.get(drafter_id)
     if loader is not None:
         return loader(target)
-    name = drafter_info(drafter_id).id
-    kind = read_config(name).kind
+    name = source = drafter_info(drafter_id).id
+    if (shipped := find_shipped(name)) is not None:
+        source = str(checked_folder(shipped))
+        if shipped.kind == MATRIX_KIND:
+            matrix = TransitionMatrix(target.vocab_size, target.device)
+            matrix.load(shipped.folder / MATRIX_FILE)
+            matrix.name = name
+            return matrix
+    kind = read_config(source).kind
     if kind == BLOCK_DIFFUSION:
         return load_block_diffusion(
-            name,
+            source,
             target.embed,
             target.head,
             target.vocab_size,
@@ -129,20 +156,22 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
             target.dtype,
             target.device,
             target_layers=target.layers,
+            name=name,
         )
     if kind == EAGLE3:
         return load_eagle3(
-            name,
+            source,
             target.embed,
             target.vocab_size,
             target.hidden_size,
             target.dtype,
             target.device,
             target_layers=target.layers,
+            name=name,
         )
     dtype = str(target.dtype).removeprefix("torch.")
-    loaded = load_causal_lm(name, dtype, target.device.type, report)
-    return Autoregressive(Target(loaded.model, loaded.tokenizer, loaded.name), target.vocab_size)
+    loaded = load_causal_lm(source, dtype, target.device.type, report, with_tokenizer=False)
+    return Autoregressive(Target(loaded.model, None, name), target.vocab_size)
 
 
 def _self(target: Target) -> Drafter:

@@ -31,7 +31,8 @@ class LoadedModel:
     model: Any
     """A `transformers.PreTrainedModel` with a language-model head."""
     tokenizer: Any
-    """A `transformers.PreTrainedTokenizerBase`. Its length may be below `config.vocab_size`."""
+    """A `transformers.PreTrainedTokenizerBase`, None where none was asked for. Its length may be below
+    `config.vocab_size`."""
     name: str
     """The short name or id that was asked for."""
     tokenizer_id: str
@@ -47,8 +48,10 @@ def silent(_: str) -> None:
     """A report that nobody reads."""
 
 
-def load_causal_lm(model_id: str, dtype: str = "auto", device: str = "auto", report: Report = silent) -> LoadedModel:
-    """Loads a preset, Hub id or local folder: safetensors only, no remote code.
+def load_causal_lm(
+    model_id: str, dtype: str = "auto", device: str = "auto", report: Report = silent, with_tokenizer: bool = True
+) -> LoadedModel:
+    """Loads a preset, Hub id or local folder: safetensors only, no remote code. A drafter needs no tokenizer.
 
     Raises BadRequest (a bad name, dtype or device), UnsupportedModel (no causal LM, no safetensors, no tokenizer),
     ModelUnavailable (not found, gated, no network, damaged) or OutOfMemory; each says the way out.
@@ -62,7 +65,7 @@ def load_causal_lm(model_id: str, dtype: str = "auto", device: str = "auto", rep
     if source != EMBEDDED:
         if Path(source).is_dir():
             check_folder(Path(source), model_id)
-        return _load(source, config, dtype, place, tokenizer_id=source, report=report)
+        return _load(source, config, dtype, place, source, report, with_tokenizer)
     tokenizer_id = f"{PRESETS[0].id}@{CACHE_VERSION}"
     folder = embedded_folder(report)
     try:
@@ -73,9 +76,15 @@ def load_causal_lm(model_id: str, dtype: str = "auto", device: str = "auto", rep
 
 
 def _load(
-    source: str, config: ModelConfig, dtype: str, device: torch.device, tokenizer_id: str, report: Report
+    source: str,
+    config: ModelConfig,
+    dtype: str,
+    device: torch.device,
+    tokenizer_id: str,
+    report: Report,
+    with_tokenizer: bool = True,
 ) -> LoadedModel:
-    tokenizer = _tokenizer(source, config)
+    tokenizer = _tokenizer(source, config) if with_tokenizer else None
     with told_plainly(config.name):
         parameters = _count_parameters(source)
     choice = devices.first_choice(dtype, device, parameters)

@@ -23,6 +23,8 @@ class Shipped:
     id: str
     """Its name, and that of its folder."""
     title: str
+    kind: str
+    """What it is, as `model_config` names kinds; `matrix` for the transition matrix."""
     target: str
     """The preset that it drafts for."""
     help: str
@@ -36,26 +38,30 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped(
         "smollm2-135m-dflash",
         "SmolLM2 block diffusion",
+        "block-diffusion",
         "smollm2-135m",
         "block-diffusion drafter in the DFlash format, trained here",
     ),
     Shipped(
         "smollm2-135m-eagle3",
         "SmolLM2 EAGLE-3",
+        "eagle3",
         "smollm2-135m",
         "EAGLE-3 drafter, trained here",
     ),
     Shipped(
         "smollm2-135m-llama",
         "SmolLM2 small Llama",
+        "causal-lm",
         "smollm2-135m",
         "small autoregressive Llama, distilled here",
     ),
     Shipped(
         MATRIX,
         "SmolLM2 warmed matrix",
+        "matrix",
         "smollm2-135m",
-        "transition matrix, warmed on the target's own text",
+        "transition matrix (Token Recycling) that has seen half a million tokens of the target's text",
     ),
 )
 

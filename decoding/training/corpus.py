@@ -1,7 +1,7 @@
 """Training text as token ids: a prompt in the target's chat template and what the target itself wrote after it.
 
-One JSON object a line, gzip or not: `source`, `temperature`, `prompt`, `response`. Files grow batch by batch, so that an
-interruption costs one batch; a last line cut off in the middle is dropped when the file is read.
+One JSON object a line, gzip or not: `source`, `temperature`, `prompt`, `response`. Files grow batch by batch: an
+interruption costs one batch, and a last line cut off in the middle is dropped when the file is read.
 """
 
 import gzip
