@@ -157,6 +157,7 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
             target.device,
             target_layers=target.layers,
             name=name,
+            head_over=target.head_over,
         )
     if kind == EAGLE3:
         return load_eagle3(

@@ -1,16 +1,17 @@
 """Any Hugging Face causal LM as a target: prefill, score a whole tree in one forward pass, commit a path."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from decoding.drafters.base import no_next
 from decoding.errors import OutOfMemory, UnsupportedModel
+from decoding.few_rows import FewRowsLinear
 from decoding.kv_cache import RunCache, attention_windows, free_memory, make_cache
 from decoding.layout import Layout, chain_layout, tree_layout
 from decoding.scores import TreeScores
@@ -78,10 +79,20 @@ class Target:
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits `[rows, vocab]` of final hidden states `[rows, hidden]`."""
-        logits: Tensor = self._output(hidden)
-        if self._softcap is not None:
-            logits = torch.tanh(logits / self._softcap) * self._softcap
-        return logits
+        return self._capped(self._output(hidden))
+
+    @torch.no_grad()
+    def head_over(self, ids: Tensor) -> Callable[[Tensor], Tensor]:
+        """A head for the tokens `ids` `[kept]` alone: `[rows, hidden]` to logits `[rows, kept]`."""
+        part = nn.Linear(self.hidden_size, len(ids), bias=self._output.bias is not None, device="meta")
+        part.weight = nn.Parameter(self._output.weight[ids], requires_grad=False)
+        if self._output.bias is not None:
+            part.bias = nn.Parameter(self._output.bias[ids], requires_grad=False)
+        product = FewRowsLinear(part, self._output.turned) if isinstance(self._output, FewRowsLinear) else part
+        return lambda hidden: self._capped(product(hidden))
+
+    def _capped(self, logits: Tensor) -> Tensor:
+        return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
 
     @property
     def end_ids(self) -> tuple[int, ...]:

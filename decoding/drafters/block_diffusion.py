@@ -15,6 +15,7 @@ from decoding.drafters.base import Observation, OnePassDrafter
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_mask
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
+from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
 from decoding.drafters.network import Embed, Rotation, rotation, unscaled
 from decoding.errors import BadRequest, Incompatible
 from decoding.marginals import top_marginals
@@ -27,7 +28,16 @@ Head = Callable[[Tensor], Tensor]
 class BlockDiffusionDrafter(OnePassDrafter):
     """A loaded DFlash drafter. Between `begin` and `end` it holds the run's context cache on the device."""
 
-    def __init__(self, model: BlockDiffusionModel, embed: Embed, head: Head, vocab_size: int, name: str) -> None:
+    def __init__(
+        self,
+        model: BlockDiffusionModel,
+        embed: Embed,
+        head: Head,
+        vocab_size: int,
+        name: str,
+        draft_tokens: Tensor | None = None,
+    ) -> None:
+        """`draft_tokens` are the ids `[kept]` that the columns of `head` stand for; None where it is a whole head."""
         self.model = model
         self.config = model.config
         self.name = name
@@ -36,6 +46,7 @@ class BlockDiffusionDrafter(OnePassDrafter):
         self.positions = self.config.block_size - 1
         self._embed = embed
         self._head = head
+        self._target_id = None if draft_tokens is None else draft_tokens.numpy()
         weight = model.fc.weight
         self._dtype, self._device = weight.dtype, weight.device
         self._block_ids = torch.full(
@@ -79,11 +90,13 @@ class BlockDiffusionDrafter(OnePassDrafter):
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
-        return top_marginals(self.logits(root), k)
+        found = top_marginals(self.logits(root), k)
+        return found if self._target_id is None else in_target_ids(found, self._target_id)
 
     @torch.inference_mode()
     def logits(self, root: int) -> Tensor:
-        """Float32 logits `[positions, vocab]` on the device, after the config's multiplier and soft cap."""
+        """Float32 logits on the device, after the config's multiplier and soft cap: `[positions, vocab]`, or
+        `[positions, kept]` of a drafter with draft tokens of its own."""
         run, config = self._started(), self.config
         self._block_ids[0] = root
         embedded = self._embed(self._block_ids)
@@ -140,11 +153,13 @@ def load_block_diffusion(
     target_layers: int,
     revision: str | None = None,
     name: str | None = None,
+    head_over: HeadOver | None = None,
 ) -> BlockDiffusionDrafter:
     """Loads a published DFlash checkpoint from a folder or a Hub id, for a target of the given dimensions.
 
     `target_embedding` and `target_head` are the target's own modules or plain callables (see `Embed` and `Head`; an
-    `nn.Embedding` subclass that scales is read without its scale, as the published code does). No code of the
+    `nn.Embedding` subclass that scales is read without its scale, as the published code does). With `head_over` a
+    checkpoint may name the tokens that it drafts with (see `draft_tokens`). No code of the
     checkpoint runs. Raises ModelUnavailable (nothing there, unreadable), UnsupportedModel (a config or tensors that
     are not implemented) or Incompatible (made for another target).
     """
@@ -155,4 +170,7 @@ def load_block_diffusion(
         model = BlockDiffusionModel(config)
     fill_module(model, folder, dtype, torch.device(device))
     embed = unscaled(target_embedding)
-    return BlockDiffusionDrafter(model, embed, target_head, target_vocab, name or Path(source).name)
+    name = name or Path(source).name
+    tokens = read_draft_tokens(folder, target_vocab) if head_over is not None else None
+    head = target_head if head_over is None or tokens is None else head_over(tokens)
+    return BlockDiffusionDrafter(model, embed, head, target_vocab, name, tokens)

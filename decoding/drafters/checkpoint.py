@@ -14,6 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from decoding.drafters.draft_tokens import FILE as DRAFT_TOKENS
 from decoding.errors import ModelUnavailable, UnsupportedModel
 
 SHOWN_NAMES = 8
@@ -59,7 +60,7 @@ def weight_files(folder: Path) -> list[Path]:
     Raises ModelUnavailable when there is none, when one of the index is missing, or when it is unclear which counts.
     """
     index = folder / "model.safetensors.index.json"
-    found = sorted(folder.glob("*.safetensors"))
+    found = sorted(path for path in folder.glob("*.safetensors") if path.name != DRAFT_TOKENS)
     if index.exists():
         names = read_json(index).get("weight_map")
         if not isinstance(names, dict) or not all(Path(str(name)).name == name for name in names.values()):

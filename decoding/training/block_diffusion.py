@@ -18,7 +18,7 @@ from decoding.drafters.block_diffusion_model import Attention, BlockDiffusionMod
 from decoding.drafters.network import Rotation, rotation
 from decoding.target import Target
 from decoding.training.corpus import Example
-from decoding.training.export import in_bfloat16
+from decoding.training.export import Checkpoint, in_bfloat16
 from decoding.training.features import FeatureStore
 from decoding.training.teacher import Teacher
 
@@ -220,9 +220,11 @@ class BlockTrainer:
         blocks = sample_blocks(self.examples, self.store, indices, self.recipe, generator)
         return self.loss_of(blocks.to(self.device))
 
-    def published(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The checkpoint: its config, its tensors in bfloat16."""
-        return self.raw_config, in_bfloat16(self.model.state_dict())
+    def published(self) -> Checkpoint:
+        """Its tensors in bfloat16, and the tokens that it learnt to tell apart."""
+        whole = len(self.teacher.common) == self.embedding.shape[0]
+        tokens = None if whole else self.teacher.common.ids
+        return Checkpoint(in_bfloat16(self.model.state_dict()), self.raw_config, tokens)
 
     def loss_of(self, blocks: Blocks) -> tuple[Tensor, dict[str, float]]:
         """Weighted mean over positions, and top-1 agreement by position."""

@@ -18,7 +18,7 @@ from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import rotation
 from decoding.target import Target
 from decoding.training.corpus import Example
-from decoding.training.export import in_bfloat16
+from decoding.training.export import Checkpoint, in_bfloat16
 from decoding.training.features import FeatureStore
 from decoding.training.teacher import Teacher
 
@@ -163,9 +163,9 @@ class Eagle3Trainer:
         texts = gather_texts(self.examples, self.store, indices, self.taps)
         return self.loss_of(texts.to(self.device))
 
-    def published(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The checkpoint: its config, its tensors in bfloat16 (and d2t, t2d as they are)."""
-        return self.raw_config, in_bfloat16(self.model.state_dict())
+    def published(self) -> Checkpoint:
+        """Its tensors in bfloat16, d2t and t2d as they are."""
+        return Checkpoint(in_bfloat16(self.model.state_dict()), self.raw_config)
 
     def loss_of(self, texts: Texts) -> tuple[Tensor, dict[str, float]]:
         """The weighted mean over the steps of the test, and top-1 agreement by step."""

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from decoding.drafters import draft_tokens
 from decoding.errors import BadRequest
 from decoding.files import write_atomically
 from decoding.shipped import write_sums
@@ -18,16 +19,30 @@ FILE_BYTES = 9_900_000
 """A file of more than 10 MB needs Git LFS on a Space."""
 
 
-def export_folder(folder: Path, config: Mapping[str, Any] | None, tensors: Mapping[str, Tensor], card: str) -> None:
-    """Everything that belongs into a checkpoint folder; an index where the tensors fill more than one file.
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What a trained drafter is, as its readers expect it."""
+
+    tensors: Mapping[str, Tensor]
+    config: Mapping[str, Any] | None = None
+    """The content of config.json, where there is one."""
+    draft_tokens: Tensor | None = None
+    """Ids `[kept]` of the tokens it drafts with, where these are not its own business (see `draft_tokens`)."""
+
+
+def export_folder(folder: Path, checkpoint: Checkpoint, card: str) -> None:
+    """Writes a checkpoint folder; with an index where the tensors fill more than one file.
 
     Raises BadRequest where one tensor alone is too large for a file.
     """
-    if config is not None:
-        write_atomically(folder / "config.json", json.dumps(dict(config), indent=2) + "\n")
+    tensors = checkpoint.tensors
     files = split(tensors)
     for stale in folder.glob("*.safetensors*"):
         stale.unlink()
+    if checkpoint.config is not None:
+        write_atomically(folder / "config.json", json.dumps(dict(checkpoint.config), indent=2) + "\n")
+    if checkpoint.draft_tokens is not None:
+        write_atomically(folder / draft_tokens.FILE, save({draft_tokens.NAME: checkpoint.draft_tokens.to(torch.int32)}))
     if len(files) == 1:
         write_atomically(folder / "model.safetensors", save(files[0], {"format": "pt"}))
     else:

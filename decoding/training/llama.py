@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from decoding.target import Target
 from decoding.training.corpus import Example
-from decoding.training.export import in_bfloat16
+from decoding.training.export import Checkpoint, in_bfloat16
 from decoding.training.features import FeatureStore
 from decoding.training.teacher import Teacher
 
@@ -117,12 +117,13 @@ class LlamaTrainer:
         hits = torch.zeros(known.shape, device=self.device).masked_scatter_(known, right.float())
         return each.mean(), {"top1": float(hits[response].mean()), "chain": _chain(hits * response, response)}
 
-    def published(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The checkpoint: its config, the embedding in 8-bit floats (e4m3), the rest in bfloat16."""
+    def published(self) -> Checkpoint:
+        """The embedding in 8-bit floats (e4m3), the rest in bfloat16."""
         tensors = in_bfloat16(self.model.state_dict())
         del tensors["lm_head.weight"]
         tensors[EMBEDDING] = self.model.model.embed_tokens.weight.detach().to(torch.float8_e4m3fn)
-        return self.model.config.to_diff_dict(), tensors
+        config = {**self.model.config.to_dict(), "architectures": [type(self.model).__name__], "dtype": "bfloat16"}
+        return Checkpoint(tensors, config)
 
 
 def _chain(hits: Tensor, counted: Tensor) -> float:

@@ -1,13 +1,14 @@
 """What every recipe has: a model, and the loss of some examples; and how it is trained, held out and measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from decoding.training.corpus import Example
+from decoding.training.export import Checkpoint
 from decoding.training.fit_loop import FitOptions, Numbers, fit
 
 HELD_OUT_EVERY = 32
@@ -31,8 +32,8 @@ class Trainer(Protocol):
     def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, Numbers]:
         """Of the examples `indices`; what is chosen at random comes from the generator."""
 
-    def published(self) -> tuple[Mapping[str, Any], Mapping[str, Tensor]]:
-        """The content of config.json and the tensors of the checkpoint."""
+    def published(self) -> Checkpoint:
+        """What its readers expect."""
 
 
 def held_out(examples: Sequence[Example]) -> tuple[list[int], list[int]]:

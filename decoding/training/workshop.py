@@ -18,7 +18,7 @@ from decoding.training.block_diffusion import BlockTrainer
 from decoding.training.continuations import Prompt, write_continuations
 from decoding.training.corpus import Example, read_corpus
 from decoding.training.eagle3 import Eagle3Trainer
-from decoding.training.export import Card, export_folder
+from decoding.training.export import Card, Checkpoint, export_folder
 from decoding.training.features import FeatureStore, make_features
 from decoding.training.fit_loop import FitOptions
 from decoding.training.llama import LlamaTrainer
@@ -137,10 +137,9 @@ class Workshop:
         trainer, options = self._recipe(kind)
         options = replace(options, seed=self.seed, **({"steps": steps} if steps else {}))
         curve, measured = train(trainer, self.examples, options, self.work / kind, kind, self.target.device)
-        config, tensors = trainer.published()
         how = f"`python -m decoding train {kind}`, {options}"
         card = self._card(f"{kind} drafter of {self.target.name}", str(trainer.recipe), how, curve, measured)
-        export_folder(out, config, tensors, card.text())
+        export_folder(out, trainer.published(), card.text())
         return measured
 
     def warm_matrix(self, out: Path) -> dict[str, float]:
@@ -152,7 +151,7 @@ class Workshop:
         )
         how = "`python -m decoding train matrix`"
         card = self._card(f"Transition matrix of {self.target.name}", what, how, [], {"known rows": known})
-        export_folder(out, None, {"successors": successors}, card.text())
+        export_folder(out, Checkpoint({"successors": successors}), card.text())
         return {"known": known}
 
     def _recipe(self, kind: str) -> tuple[Trainer, FitOptions]:
