@@ -7,10 +7,15 @@ from decoding.errors import UnknownName
 from decoding.settings import parse_settings
 from decoding.strategies.ar import AR
 from decoding.strategies.base import Strategy
+from decoding.strategies.ddd import DDD
 from decoding.strategies.ddtree import DDTree
+from decoding.strategies.dynatree import DynaTree
+from decoding.strategies.echo import Echo
 from decoding.strategies.fixed import Fixed
 from decoding.strategies.linear import Linear
+from decoding.strategies.opt_tree import OptTree
 from decoding.strategies.recycle import Recycle
+from decoding.strategies.svip import SVIP
 
 STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "ar": AR,
@@ -18,6 +23,11 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "fixed": Fixed,
     "recycle": Recycle,
     "ddtree": DDTree,
+    "dynatree": DynaTree,
+    "opt_tree": OptTree,
+    "ddd": DDD,
+    "echo": Echo,
+    "svip": SVIP,
 }
 
 

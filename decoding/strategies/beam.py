@@ -63,8 +63,9 @@ class Expansion:
 
     def scores(self, nodes: Nodes, candidates: Candidates) -> Scores:
         """The score `[nodes, width]` of every candidate below `nodes`; means nothing where there is none."""
-        by_rank = np.array([rank_logprob(rank) for rank in range(candidates.token.shape[1])])
-        edge = np.where(np.isnan(candidates.logprob), by_rank, candidates.logprob)
+        edge = candidates.logprob
+        if not self.drafter.gives_logprobs:
+            edge = np.array([[rank_logprob(rank) for rank in range(edge.shape[1])]], np.float64)
         return np.asarray(self.score[nodes][:, None] + edge, np.float64)
 
     def add(self, nodes: Nodes, candidates: Candidates, wanted: NDArray[np.bool_] | None = None) -> Nodes:
