@@ -7,11 +7,16 @@ from decoding.errors import UnknownName
 from decoding.settings import parse_settings
 from decoding.strategies.ar import AR
 from decoding.strategies.base import Strategy
+from decoding.strategies.ddd import DDD
 from decoding.strategies.ddtree import DDTree
+from decoding.strategies.dynatree import DynaTree
 from decoding.strategies.eagle import Eagle
+from decoding.strategies.echo import Echo
 from decoding.strategies.fixed import Fixed
 from decoding.strategies.linear import Linear
+from decoding.strategies.opt_tree import OptTree
 from decoding.strategies.recycle import Recycle
+from decoding.strategies.svip import SVIP
 
 STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "ar": AR,
@@ -20,6 +25,11 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "recycle": Recycle,
     "ddtree": DDTree,
     "eagle": Eagle,
+    "dynatree": DynaTree,
+    "opt_tree": OptTree,
+    "ddd": DDD,
+    "echo": Echo,
+    "svip": SVIP,
 }
 
 

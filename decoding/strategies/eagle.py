@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from decoding.drafters.base import Drafter, StepwiseDrafter
 from decoding.settings import Settings, option
 from decoding.strategies.base import PUBLISHED, Growth, Strategy
-from decoding.strategies.layered import LayeredShape, grow_layers
+from decoding.strategies.beam import ROOT, Expansion
 from decoding.types import Tree
 
 
@@ -46,5 +48,12 @@ class Eagle(Strategy[EagleSettings]):
         depth = min(self.settings.depth + 1, max_depth)
         if depth < 1 or not isinstance(drafter, StepwiseDrafter):
             return Growth(Tree.root_only(root))
-        top_k = self.settings.top_k
-        return grow_layers(drafter, root, LayeredShape(depth, top_k, self.settings.budget, beams=top_k))
+        expansion, beams = Expansion(drafter, root), ROOT
+        for _ in range(depth):
+            layer = expansion.add(beams, expansion.ask(beams, self.settings.top_k))
+            # What has fallen behind the best so far can have no descendant among the best in the end.
+            beams = np.intersect1d(expansion.best(self.settings.top_k, layer), expansion.best(self.settings.budget))
+            if not len(beams):
+                break
+        tree = expansion.tree(expansion.best(self.settings.budget))
+        return Growth(tree, decision={"evaluated": expansion.evaluated, "considered": len(expansion)})

@@ -1,7 +1,8 @@
 """A fixed tree: depth D, B children of every node, threshold tau, node budget N (DynaTree, section 4.1 baseline).
 
 Expanded layer by layer, one drafter step each. When the full tree is larger than the budget, the best nodes by
-cumulative log-probability are kept, without growing the full tree (see `strategies.layered`).
+cumulative log-probability are kept. That is exact without growing the full tree: a child is never likelier than
+its parent, so what has fallen behind the best N so far can have no descendant among the best N.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 from decoding.drafters.base import Drafter, StepwiseDrafter
 from decoding.settings import Settings, option
 from decoding.strategies.base import PUBLISHED, Growth, Strategy
-from decoding.strategies.layered import LayeredShape, grow_layers
+from decoding.strategies.beam import ROOT, Expansion
 from decoding.types import Tree
 
 
@@ -44,11 +45,19 @@ class Fixed(Strategy[FixedSettings]):
         return min(self.settings.budget, full)
 
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
-        depth = min(self.settings.depth, max_depth)
-        if depth < 1 or not isinstance(drafter, StepwiseDrafter):
+        depth_limit = min(self.settings.depth, max_depth)
+        if depth_limit < 1 or not isinstance(drafter, StepwiseDrafter):
             return Growth(Tree.root_only(root))
-        shape = LayeredShape(depth, self.settings.branching, self.settings.budget, least=self._least(drafter))
-        return grow_layers(drafter, root, shape)
+        expansion, least = Expansion(drafter, root), self._least(drafter)
+        frontier = ROOT
+        for _ in range(depth_limit):
+            candidates = expansion.ask(frontier, self.settings.branching)
+            layer = expansion.add(frontier, candidates, expansion.scores(frontier, candidates) >= least)
+            frontier = np.intersect1d(layer, expansion.best(self.settings.budget))
+            if not len(frontier):
+                break
+        tree = expansion.tree(expansion.best(self.settings.budget))
+        return Growth(tree, decision={"evaluated": expansion.evaluated, "considered": len(expansion)})
 
     def _least(self, drafter: Drafter) -> float:
         """The least cumulative log-probability of a node."""
