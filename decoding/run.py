@@ -138,6 +138,7 @@ class _Prepared:
         require_prompt(settings.prompt)
         self.target: Target = models.target(settings.target, settings.dtype, settings.device, report)
         self.drafter = models.drafter(info.id, self.target, report) if info is not None else None
+        self.retrieval = models.retrieval(STRATEGIES[settings.strategy], self.target, report)
 
     def piece(self, token: int) -> str:
         return token_piece(self.target.tokenizer, token)
@@ -148,14 +149,15 @@ class _Prepared:
         request = Request(
             self.settings.prompt, ids, self.settings.max_new_tokens, self.settings.seed, self.settings.cache
         )
-        drafter = None if plain else self.drafter
-        yield from decode(self.target, drafter, strategy, self.verifier, request, should_stop)
+        drafter, retrieval = (None, None) if plain else (self.drafter, self.retrieval)
+        yield from decode(self.target, drafter, strategy, self.verifier, request, should_stop, retrieval)
 
     def warm_up(self) -> None:
         """A few rounds of each way on another prompt, so that neither pays for what happens only once."""
         ids = encode_prompt(self.target.tokenizer, WARM_UP)
         request = Request(WARM_UP, ids, 6, self.settings.seed, self.settings.cache)
         warm = make_strategy(self.settings.strategy, self.settings.settings)
-        for strategy, drafter in ((warm, self.drafter), (make_strategy("ar", {}), None)):
-            for _ in decode(self.target, drafter, strategy, self.verifier, request):
+        ways = ((warm, self.drafter, self.retrieval), (make_strategy("ar", {}), None, None))
+        for strategy, drafter, retrieval in ways:
+            for _ in decode(self.target, drafter, strategy, self.verifier, request, retrieval=retrieval):
                 pass
