@@ -4,10 +4,16 @@ import argparse
 import os
 import sys
 
-from decoding import cli_bench, cli_generate, cli_list, cli_trace
+from decoding import cli_bench, cli_calibrate, cli_generate, cli_list, cli_trace
 from decoding.errors import CanopyError
 
-COMMANDS = {"generate": cli_generate, "list": cli_list, "bench": cli_bench, "trace": cli_trace}
+COMMANDS = {
+    "generate": cli_generate,
+    "list": cli_list,
+    "calibrate": cli_calibrate,
+    "bench": cli_bench,
+    "trace": cli_trace,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:

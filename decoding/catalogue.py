@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from decoding.calibration import matrix_path
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import load_block_diffusion
@@ -135,8 +136,16 @@ def _self(target: Target) -> Drafter:
     return drafter
 
 
+def _transition_matrix(target: Target) -> Drafter:
+    """Empty, or as the warm-up of `python -m decoding calibrate` left it."""
+    drafter, warm = TransitionMatrix(target.vocab_size, target.device), matrix_path(target.name)
+    if warm.exists():
+        drafter.load(warm)
+    return drafter
+
+
 _LOADERS: dict[str, Callable[[Target], Drafter]] = {
-    "transition-matrix": lambda target: TransitionMatrix(target.vocab_size, target.device),
+    "transition-matrix": _transition_matrix,
     "prompt-lookup": lambda target: PromptLookup(target.vocab_size),
     SELF: _self,
 }

@@ -6,6 +6,7 @@ position of the prompt. A draft follows it from token to token: x_child = M[x_pa
 The matrix lies on the device and is kept from run to run.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -131,8 +132,13 @@ class TransitionMatrix(StepwiseDrafter):
         return self._steps[template]
 
     def save(self, path: Path | str) -> None:
-        """Writes the matrix as safetensors, one tensor `successors` `[vocab, 8]` int32."""
-        save_file({"successors": self.matrix.cpu().contiguous()}, str(path))
+        """Writes the matrix as safetensors, one tensor `successors` `[vocab, 8]` int32; in one step."""
+        part = Path(f"{path}.{os.getpid()}.part")
+        try:
+            save_file({"successors": self.matrix.cpu().contiguous()}, str(part))
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
     def load(self, path: Path | str) -> None:
         """Replaces the matrix by a saved one.

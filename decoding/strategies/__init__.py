@@ -9,6 +9,8 @@ from decoding.strategies.ar import AR
 from decoding.strategies.base import Strategy
 from decoding.strategies.ddtree import DDTree
 from decoding.strategies.fixed import Fixed
+from decoding.strategies.graft import Graft
+from decoding.strategies.graft_block import GraftBlock
 from decoding.strategies.linear import Linear
 from decoding.strategies.recycle import Recycle
 
@@ -18,6 +20,8 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "fixed": Fixed,
     "recycle": Recycle,
     "ddtree": DDTree,
+    "graft": Graft,
+    "graft-block": GraftBlock,
 }
 
 

@@ -39,6 +39,8 @@ class Strategy(ABC, Generic[SettingsT]):
     """What it drafts with when none is named: the first that there is and that fits."""
     retrieval: ClassVar[str | None] = None
     """Id of the retrieval source that stands beside its drafter; None where it takes none."""
+    thresholds: ClassVar[tuple[str, ...]] = ()
+    """Settings that `decoding.calibration` fills in for the pair of target and drafter where they are below 0."""
     settings_class: ClassVar[type[Settings]]
 
     def __init__(self, settings: SettingsT) -> None:

@@ -8,12 +8,13 @@ its parent, so what has fallen behind the best N so far can have no descendant a
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decoding.drafters.base import Drafter, StepwiseDrafter
+from decoding.drafters.base import Candidates, Drafter, StepwiseDrafter
 from decoding.settings import Settings, option
 from decoding.strategies.base import PUBLISHED, Growth, Strategy
-from decoding.strategies.candidate_pool import CandidatePool
-from decoding.types import Tree
+from decoding.template import rank_logprob
+from decoding.types import Floats, Ints, Source, Tree
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,59 @@ class Fixed(Strategy[FixedSettings]):
         depth_limit = min(self.settings.depth, max_depth)
         if depth_limit < 1 or not isinstance(drafter, StepwiseDrafter):
             return Growth(Tree.root_only(root))
-        pool = CandidatePool(drafter, root, self.settings.branching)
+        grown = _Grown(root, self.settings.budget, self.settings.branching)
+        candidates = drafter.start(root, self.settings.branching)
         frontier = np.zeros(1, np.int64)
-        for _ in range(depth_limit):
-            new = pool.expand(frontier, self._least(drafter))
-            frontier = np.intersect1d(pool.best(self.settings.budget), new, assume_unique=True)
-            if not len(frontier):
+        number = {0: 0}  # node -> the drafter's own numbering, in which only expanded nodes count
+        for depth in range(1, depth_limit + 1):
+            frontier = grown.add_layer(frontier, candidates, self._least(drafter))
+            if depth == depth_limit or not len(frontier):
                 break
-        decision = {"evaluated": pool.expanded, "considered": len(pool.token)}
-        return Growth(pool.tree(self.settings.budget), decision=decision)
+            above = np.array([number[parent] for parent in grown.parent[frontier].tolist()], np.int32)
+            candidates = drafter.expand(grown.token[frontier], above, self.settings.branching)
+            number |= {node: len(number) + place for place, node in enumerate(frontier.tolist())}
+        return Growth(grown.tree(drafter.source), decision={"evaluated": len(number), "considered": len(grown.token)})
 
     def _least(self, drafter: Drafter) -> float:
         """The least cumulative log-probability of a node."""
         if not drafter.gives_logprobs or self.settings.threshold == 0:
             return -np.inf
         return float(np.log(self.settings.threshold))
+
+
+class _Grown:
+    """Every node considered so far, and which of them are among the best `budget`."""
+
+    def __init__(self, root: int, budget: int, branching: int) -> None:
+        self.budget = budget
+        self.by_rank = np.array([rank_logprob(rank) for rank in range(branching)])
+        self.token: Ints = np.array([root], np.int32)
+        self.parent: Ints = np.array([-1], np.int32)
+        self.logprob: Floats = np.zeros(1, np.float32)
+        self.score = np.zeros(1)
+
+    def add_layer(self, frontier: NDArray[np.int64], candidates: Candidates, least: float) -> NDArray[np.int64]:
+        """Adds the children of `frontier` `[nodes]`; those worth expanding, as node indices."""
+        edge = np.where(np.isnan(candidates.logprob), self.by_rank, candidates.logprob)
+        score = self.score[frontier][:, None] + edge
+        taken = (candidates.token >= 0) & (score >= least)
+        before = len(self.token)
+        self.token = np.concatenate([self.token, candidates.token[taken]])
+        self.parent = np.concatenate([self.parent, frontier[np.nonzero(taken)[0]]])
+        self.logprob = np.concatenate([self.logprob, candidates.logprob[taken]])
+        self.score = np.concatenate([self.score, score[taken]])
+        best = self.best()
+        return best[best >= before]
+
+    def best(self) -> NDArray[np.int64]:
+        """The root and the best `budget` nodes, ascending. Ties go to the earlier node, so parents come along."""
+        order = np.argsort(-self.score[1:], kind="stable")[: self.budget] + 1
+        return np.concatenate([[0], np.sort(order)])
+
+    def tree(self, source: Source) -> Tree:
+        kept = self.best()
+        place = np.full(len(self.token), -1)
+        place[kept] = np.arange(len(kept))
+        parent = np.where(kept == 0, -1, place[self.parent[kept]])
+        sources = np.where(kept == 0, int(Source.ROOT), int(source))
+        return Tree(self.token[kept], parent, self.logprob[kept], sources)
