@@ -109,8 +109,9 @@ def _digest(purpose: str, *models: str) -> str:
 
 
 def _slug(model_id: str) -> str:
-    preset = find_preset(model_id)
-    return re.sub(r"[^A-Za-z0-9.]+", "-", preset.id if preset else model_id).strip("-.")[-40:] or "model"
+    preset, folder = find_preset(model_id), Path(model_id).expanduser()
+    name = preset.id if preset else folder.resolve().name if folder.is_dir() else model_id
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-40:] or "model"
 
 
 def _identity(model_id: str) -> str:

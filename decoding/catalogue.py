@@ -7,6 +7,7 @@ from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.prompt_lookup import PromptLookup
+from decoding.drafters.sam import SamDrafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import UnsupportedModel
 from decoding.fit import DrafterInfo, TargetInfo, misfit
@@ -32,6 +33,13 @@ BUILT_IN = (
         "stepwise",
         False,
         "copies what followed the same words earlier in the text; no model",
+    ),
+    DrafterInfo(
+        "sam",
+        "Suffix automaton",
+        "stepwise",
+        False,
+        "copies what followed the longest suffix that the text held before (SAM-Decoding); no model",
     ),
     DrafterInfo(
         SELF,
@@ -147,5 +155,6 @@ def _transition_matrix(target: Target) -> Drafter:
 _LOADERS: dict[str, Callable[[Target], Drafter]] = {
     "transition-matrix": _transition_matrix,
     "prompt-lookup": lambda target: PromptLookup(target.vocab_size),
+    "sam": lambda target: SamDrafter(target.vocab_size),
     SELF: _self,
 }

@@ -12,13 +12,19 @@ from decoding.strategies.fixed import Fixed
 from decoding.strategies.graft import Graft
 from decoding.strategies.graft_block import GraftBlock
 from decoding.strategies.linear import Linear
+from decoding.strategies.lookahead import Lookahead
+from decoding.strategies.pld import PLD
 from decoding.strategies.recycle import Recycle
+from decoding.strategies.sam import Sam
 
 STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "ar": AR,
     "linear": Linear,
     "fixed": Fixed,
+    "pld": PLD,
     "recycle": Recycle,
+    "sam": Sam,
+    "lookahead": Lookahead,
     "ddtree": DDTree,
     "graft": Graft,
     "graft-block": GraftBlock,

@@ -11,6 +11,8 @@ from decoding.catalogue import load_drafter
 from decoding.devices import exact_float32
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter, StepwiseDrafter
+from decoding.drafters.prompt_lookup import PromptLookup
+from decoding.drafters.sam import SamDrafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.loop import Request, decode
 from decoding.sampling import Sampling
@@ -105,6 +107,44 @@ def test_graft_over_a_published_block_drafter(tmp_path: Path) -> None:
         assert list(summary.output_ids) == expected
         assert any(map(retrieved, rounds))
         assert max(item.tree.drafted for item in rounds) == 4
+
+
+BASELINES: list[tuple[str, dict[str, Any]]] = [
+    ("pld", {}),
+    ("sam", {}),
+    ("sam", {"fallback": False}),
+    ("lookahead", {}),
+    ("lookahead", {"level": 2, "window": 3}),
+    ("lookahead", {"level": 3, "window": 4, "guesses": 0, "from_prompt": False}),
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_retrieval_baseline(family: str) -> None:
+    target = tiny_target(family)
+    count = 80  # long enough for these small models to repeat themselves
+    expected = plain_greedy(target, PROMPT, count)
+    sources = {"pld": PromptLookup(VOCAB), "sam": SamDrafter(VOCAB), "lookahead": None}
+    taken = 0
+    for name, settings in BASELINES:
+        matrix = TransitionMatrix(VOCAB) if name == "sam" else None
+        _, rounds, summary = run(target, sources[name], name, settings, matrix, new_tokens=count)
+        assert list(summary.output_ids) == expected, (name, settings)
+        taken += sum(item.verdict.accepted for item in rounds)
+    assert taken > 0
+
+
+def test_what_repeats_itself_is_copied_and_guessed() -> None:
+    """A text that repeats itself is where these methods must shine: most tokens come from their proposals."""
+    target = tiny_target("llama")
+    count = 120
+    loop = plain_greedy(target, PROMPT, 200)[-60:]
+    if len(set(loop)) > 20:
+        pytest.skip("this model's text does not settle into a loop")
+    for name, drafter in (("pld", PromptLookup(VOCAB)), ("sam", SamDrafter(VOCAB)), ("lookahead", None)):
+        matrix = TransitionMatrix(VOCAB) if name == "sam" else None
+        _, rounds, _ = run(target, drafter, name, {}, matrix, new_tokens=count)
+        assert count / len(rounds) > 2, name
 
 
 def test_with_the_rebuilt_cache() -> None:
