@@ -2,7 +2,7 @@
 
 Two suffix automata: a dynamic one of the text so far, prompt and output, and, where a corpus is given, a static one of
 that. The dynamic match is taken unless the static one is longer by more than `bias`; a match shorter than `threshold`
-is not worth a chain, and nothing is proposed (section 3.3).
+is not worth a chain, and nothing is proposed (section 3).
 """
 
 from collections.abc import Iterable

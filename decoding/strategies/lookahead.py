@@ -27,8 +27,8 @@ class Lookahead(Strategy[LookaheadSettings]):
 
     Row 0 of the window is a guess at the coming text: the root, then a chain. Below each of its W tokens hang the
     tokens that the last N - 2 iterations made of that place. What the target says after the last of them is the new
-    row; with it each column is an n-gram for the pool. That is the attention of the paper's Figure 2(b): a window
-    token sees row 0 up to its column, and its own column.
+    row; with it each column is an n-gram for the pool. So a window token sees row 0 up to its column, and its own
+    column: the attention mask of the paper.
 
     The window moves on by one place a round, however much was accepted, as in the authors' code. Unlike there, a
     window token that the target happens to agree with is accepted like any other node; the text stays the target's.

@@ -20,7 +20,7 @@ class SamDecodingSettings(Settings):
 
 
 class Sam(Strategy[SamDecodingSettings]):
-    """Section 3.3: the length of the match decides, round by round, which of the two proposes."""
+    """Section 3: the length of the match decides, round by round, which of the two proposes."""
 
     name = "sam"
     title = "SAM-Decoding"
