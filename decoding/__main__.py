@@ -4,10 +4,17 @@ import argparse
 import os
 import sys
 
-from decoding import cli_bench, cli_generate, cli_list, cli_trace, cli_train
+from decoding import cli_bench, cli_calibrate, cli_generate, cli_list, cli_trace, cli_train
 from decoding.errors import CanopyError
 
-COMMANDS = {"generate": cli_generate, "list": cli_list, "bench": cli_bench, "trace": cli_trace, "train": cli_train}
+COMMANDS = {
+    "generate": cli_generate,
+    "list": cli_list,
+    "train": cli_train,
+    "calibrate": cli_calibrate,
+    "bench": cli_bench,
+    "trace": cli_trace,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:

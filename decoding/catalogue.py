@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+from decoding.calibration import matrix_path
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.prompt_lookup import PromptLookup
+from decoding.drafters.sam import SamDrafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.fit import DrafterInfo, TargetInfo, misfit
 from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, EAGLE3, read_config
@@ -45,6 +47,13 @@ BUILT_IN = (
         "stepwise",
         False,
         "copies what followed the same words earlier in the text; no model",
+    ),
+    DrafterInfo(
+        "sam",
+        "Suffix automaton",
+        "stepwise",
+        False,
+        "copies what followed the longest suffix that the text held before (SAM-Decoding); no model",
     ),
     DrafterInfo(
         SELF,
@@ -181,8 +190,17 @@ def _self(target: Target) -> Drafter:
     return drafter
 
 
+def _transition_matrix(target: Target) -> Drafter:
+    """Empty, or as the warm-up of `python -m decoding calibrate` left it."""
+    drafter, warm = TransitionMatrix(target.vocab_size, target.device), matrix_path(target.name)
+    if warm.exists():
+        drafter.load(warm)
+    return drafter
+
+
 _LOADERS: dict[str, Callable[[Target], Drafter]] = {
-    "transition-matrix": lambda target: TransitionMatrix(target.vocab_size, target.device),
+    "transition-matrix": _transition_matrix,
     "prompt-lookup": lambda target: PromptLookup(target.vocab_size),
+    "sam": lambda target: SamDrafter(target.vocab_size),
     SELF: _self,
 }

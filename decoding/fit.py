@@ -46,6 +46,8 @@ def misfit(target: TargetInfo, drafter: DrafterInfo | None, strategy: type[Strat
         return f"{strategy.title} needs a {wanted} drafter."
     if drafter.kind not in strategy.needs:
         return f"{strategy.title} needs a {wanted} drafter; {drafter.title} is a {drafter.kind} drafter."
+    if drafter.id == strategy.retrieval:
+        return f"{strategy.title} takes {drafter.title} beside its drafter: choose another drafter."
     if strategy.needs_logprobs and not drafter.gives_logprobs:
         return f"{strategy.title} needs log-probabilities; {drafter.title} gives none."
     if drafter.made_for and target.is_preset and target.id not in drafter.made_for:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from decoding.detokenizer import Detokenizer
-from decoding.drafters.base import Drafter, Observation, no_next
-from decoding.drafters.timed import timed
+from decoding.drafters.base import Drafter, Observation, StepwiseDrafter, no_next
+from decoding.drafters.timed import timed, timed_retrieval
 from decoding.errors import BadRequest
 from decoding.memory import peak_bytes, reset_peak
 from decoding.metrics import run_metrics
@@ -66,14 +66,16 @@ def decode(
     verifier: Verifier,
     request: Request,
     should_stop: Callable[[], bool] = never,
+    retrieval: StepwiseDrafter | None = None,
 ) -> Generator[Event, None, None]:
     """Yields a RunHeader after the prefill, then every Round, then a Summary.
 
+    `retrieval` is the source that a strategy declares beside its drafter; both observe what the target says.
     Stops after the round in flight once `should_stop()` says so; the summary then says `interrupted`. Closing the
     generator frees the device.
     """
     request.check(target)
-    run = _Run(target, drafter, strategy, verifier, request)
+    run = _Run(target, drafter, strategy, verifier, request, retrieval)
     try:
         yield run.prefill()
         while run.finish is None:
@@ -96,14 +98,18 @@ class _Run:
         strategy: Strategy[Settings],
         verifier: Verifier,
         request: Request,
+        retrieval: StepwiseDrafter | None,
     ) -> None:
         self.target = target
         self.drafter = drafter
+        self.retrieval = retrieval
         self.strategy = strategy
         self.verifier = verifier
         self.request = request
         self.clock = StageClock(target.device)
         self.drafter_view = timed(drafter, self.clock) if drafter is not None else None
+        self.retrieval_view = timed_retrieval(retrieval, self.clock) if retrieval is not None else None
+        self.wanted = max((source.wants_prompt_next for source in (drafter, retrieval) if source), default=0)
         self.rng = torch.Generator(target.device).manual_seed(request.seed)
         self.detokenizer = Detokenizer(target.tokenizer)
         self.end_ids = frozenset(target.end_ids)
@@ -119,20 +125,23 @@ class _Run:
         with memory_guard(f"a cache of {committed + nodes} positions"):
             taps = drafter.taps if drafter else ()
             self.context: TargetContext = target.open(committed, nodes, taps, request.cache)
-            if drafter is not None:
-                drafter.begin(committed + nodes)
+            for source in (drafter, retrieval):
+                if source is not None:
+                    source.begin(committed + nodes)
 
     def prefill(self) -> RunHeader:
         """Reads the prompt, chooses the first token and says what the run is."""
         start = time.perf_counter()
         ids = self.request.prompt_ids
-        wanted = self.drafter.wants_prompt_next if self.drafter else 0
-        said: Prefill = self.context.prefill(ids, wanted)
+        said: Prefill = self.context.prefill(ids, self.wanted)
         first = self.verifier.first(said.logits, self.rng)
         self.prefill_seconds = time.perf_counter() - start
-        if self.drafter is not None:
-            tokens = np.asarray(ids, np.int32)
-            self.drafter.observe(Observation(tokens, said.features, tokens, said.next_tokens))
+        tokens = np.asarray(ids, np.int32)
+        observation = Observation(tokens, said.features, tokens, said.next_tokens)
+        for source in (self.drafter, self.retrieval):
+            if source is not None:
+                source.observe(observation)
+        self.strategy.begin(ids)
         first_text = self._append([first])[0]
         return self._header(first, first_text)
 
@@ -142,7 +151,7 @@ class _Run:
         clock, before = self.clock, self.context.length
         max_depth = min(self.request.max_new_tokens - len(self.output), self.target.max_context - before) - 1
         with clock.stage("build"):
-            growth = self.strategy.grow(self.drafter_view, self.output[-1], max_depth)
+            growth = self.strategy.grow_beside(self.drafter_view, self.retrieval_view, self.output[-1], max_depth)
         tree = growth.tree
         with clock.stage("compile"):
             layout = self.context.compile(tree)
@@ -173,10 +182,13 @@ class _Run:
         return item
 
     def _observe(self, tree: Tree, verdict: Verdict, features: torch.Tensor | None) -> None:
+        next_tokens = verdict.top_token[:, : self.wanted] if self.wanted else no_next(len(tree))
+        observation = Observation(tree.token[verdict.path], features, tree.token, next_tokens)
         if self.drafter is not None:
-            wanted = self.drafter.wants_prompt_next
-            next_tokens = verdict.top_token[:, :wanted] if wanted else no_next(len(tree))
-            self.drafter.observe(Observation(tree.token[verdict.path], features, tree.token, next_tokens))
+            self.drafter.observe(observation)
+        if self.retrieval is not None:
+            with self.clock.stage("refresh"):
+                self.retrieval.observe(observation)
         self.strategy.observe(tree, verdict)
 
     def _cut(self, tokens: list[int]) -> list[int]:
@@ -225,6 +237,7 @@ class _Run:
             versions=library_versions(),
             git_commit=git_commit(),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
+            retrieval=self.retrieval.name if self.retrieval else "none",
         )
 
     def summary(self) -> Summary:
@@ -233,7 +246,8 @@ class _Run:
         return Summary(tuple(self.output), "".join(self.text), self.finish or "interrupted", metrics)
 
     def close(self) -> None:
-        """Frees the caches of target and drafter."""
+        """Frees the caches of target and drafters."""
         self.context.close()
-        if self.drafter is not None:
-            self.drafter.end()
+        for source in (self.drafter, self.retrieval):
+            if source is not None:
+                source.end()

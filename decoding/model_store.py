@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from decoding.catalogue import drafter_info, load_drafter, target_info, usual_drafter
-from decoding.drafters.base import Drafter
+from decoding.drafters.base import Drafter, StepwiseDrafter
 from decoding.fit import DrafterInfo, require_fit
 from decoding.kernels.prepare import prepare
 from decoding.kv_cache import free_memory
@@ -56,6 +56,15 @@ class ModelStore:
             report(f"loading drafter {drafter_id}")
             self._drafters[drafter_id] = load_drafter(drafter_id, target, report)
         return self._drafters[drafter_id]
+
+    def retrieval(self, strategy: type[Strategy[Settings]], target: Target, report: Report) -> StepwiseDrafter | None:
+        """The retrieval source that the strategy takes beside its drafter; None where it takes none."""
+        if strategy.retrieval is None:
+            return None
+        source = self.drafter(strategy.retrieval, target, report)
+        if not isinstance(source, StepwiseDrafter):
+            raise TypeError(f"{strategy.name} declares {source.name}, which is no stepwise source")
+        return source
 
     def clear(self) -> None:
         """Frees everything."""

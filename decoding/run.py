@@ -5,9 +5,10 @@ generator runs on a laptop, on a GPU box and inside a forked worker.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from decoding.calibration import load_calibration
 from decoding.detokenizer import token_piece
 from decoding.loop import Request, decode, never
 from decoding.metrics import first_divergence
@@ -126,6 +127,19 @@ def comparison(ours: Summary, plain: Summary, plain_rounds: list[Round], greedy:
     }
 
 
+def calibrated(
+    strategy: Strategy[Settings], target_id: str, drafter_id: str, report: Callable[[str], None] = _silent
+) -> Strategy[Settings]:
+    """The strategy with the thresholds that were measured for the pair, where it leaves them open."""
+    unset = [name for name in strategy.thresholds if getattr(strategy.settings, name) < 0]
+    found = load_calibration(strategy.name, target_id, drafter_id) if unset else None
+    if found is None:
+        return strategy
+    measured = {name: value for name, value in found.thresholds.items() if name in unset}
+    report("calibrated for this pair: " + ", ".join(f"{name}={value:.3f}" for name, value in measured.items()))
+    return type(strategy)(replace(strategy.settings, **measured))
+
+
 class _Prepared:
     """A run whose parts have been checked and loaded."""
 
@@ -135,9 +149,12 @@ class _Prepared:
         self.strategy = make_strategy(settings.strategy, settings.settings)
         self.settings = settings
         info = models.choose_drafter(settings.target, settings.drafter, STRATEGIES[settings.strategy])
+        if info is not None:
+            self.strategy = calibrated(self.strategy, settings.target, info.id, report)
         require_prompt(settings.prompt)
         self.target: Target = models.target(settings.target, settings.dtype, settings.device, report)
         self.drafter = models.drafter(info.id, self.target, report) if info is not None else None
+        self.retrieval = models.retrieval(STRATEGIES[settings.strategy], self.target, report)
 
     def piece(self, token: int) -> str:
         return token_piece(self.target.tokenizer, token)
@@ -148,14 +165,15 @@ class _Prepared:
         request = Request(
             self.settings.prompt, ids, self.settings.max_new_tokens, self.settings.seed, self.settings.cache
         )
-        drafter = None if plain else self.drafter
-        yield from decode(self.target, drafter, strategy, self.verifier, request, should_stop)
+        drafter, retrieval = (None, None) if plain else (self.drafter, self.retrieval)
+        yield from decode(self.target, drafter, strategy, self.verifier, request, should_stop, retrieval)
 
     def warm_up(self) -> None:
         """A few rounds of each way on another prompt, so that neither pays for what happens only once."""
         ids = encode_prompt(self.target.tokenizer, WARM_UP)
         request = Request(WARM_UP, ids, 6, self.settings.seed, self.settings.cache)
-        warm = make_strategy(self.settings.strategy, self.settings.settings)
-        for strategy, drafter in ((warm, self.drafter), (make_strategy("ar", {}), None)):
-            for _ in decode(self.target, drafter, strategy, self.verifier, request):
+        warm = type(self.strategy)(self.strategy.settings)
+        ways = ((warm, self.drafter, self.retrieval), (make_strategy("ar", {}), None, None))
+        for strategy, drafter, retrieval in ways:
+            for _ in decode(self.target, drafter, strategy, self.verifier, request, retrieval=retrieval):
                 pass

@@ -57,6 +57,15 @@ class Template:
         count = self.levels[max_depth].start if max_depth < len(self.levels) else len(self)
         return Template(self.parent[:count], self.rank[:count])
 
+    def places_in(self, larger: "Template") -> Ints:
+        """Where each node stands in `larger` `[nodes]`; raises KeyError where that has no such path of ranks."""
+        edges = zip(larger.parent[1:].tolist(), larger.rank[1:].tolist(), strict=True)
+        index = {edge: node for node, edge in enumerate(edges, start=1)}
+        places = [0]
+        for above, rank in zip(self.parent[1:].tolist(), self.rank[1:].tolist(), strict=True):
+            places.append(index[places[above], rank])
+        return np.array(places, np.int32)
+
     def tree(self, token: Ints, logprob: Floats, source: Source) -> Tree:
         """The template filled with tokens and edge log-probabilities, both `[nodes]`, the root's included.
 

@@ -146,6 +146,8 @@ FIELDS: dict[str, dict[str, Any]] = {
         "metrics": _mapping(_anything, 1000),
     },
 }
+OPTIONAL: dict[str, dict[str, Check]] = {"header": {"retrieval": _text}}
+"""Fields that came later: traces without them are read too."""
 _MARGINALS: dict[str, Check] = {
     "token": _rows(token, 1024, MAX_RANKS),
     "logprob": _rows(_or_null(_number), 1024, MAX_RANKS),
@@ -167,6 +169,7 @@ def check_event(line: Any, number: int, first: bool) -> str:
             "Update Canopy, or record the run again.",
         )
     _check_fields(line, FIELDS[kind], number, "")
+    _check_fields(line, {name: check for name, check in OPTIONAL.get(kind, {}).items() if name in line}, number, "")
     if kind == "round":
         if "marginals" not in line:
             raise TraceError(f"Line {number}: the field marginals is missing.")

@@ -85,6 +85,16 @@ class TreeBuilder:
         self.source = [int(Source.ROOT)]
         self._index: dict[tuple[int, int], int] = {}
 
+    @classmethod
+    def of(cls, tree: Tree) -> "TreeBuilder":
+        """A builder that holds `tree`, to grow on."""
+        builder = cls(int(tree.token[0]))
+        builder.token, builder.parent = tree.token.tolist(), tree.parent.tolist()
+        builder.logprob, builder.source = tree.logprob.tolist(), tree.source.tolist()
+        edges = zip(builder.parent[1:], builder.token[1:], strict=True)
+        builder._index = {edge: node for node, edge in enumerate(edges, start=1)}
+        return builder
+
     def __len__(self) -> int:
         return len(self.token)
 

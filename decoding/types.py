@@ -170,7 +170,8 @@ class Round:
     """Committed positions in the target's cache when the round began."""
     cache_after: int
     seconds: dict[str, float]
-    """Seconds by stage: draft, build, compile, verify (the target's forward pass), walk, commit, update."""
+    """Seconds by stage: draft, build, compile, verify (the target's forward pass), walk, commit, update; with a
+    retrieval source also retrieve (what its look-ups add to the round) and refresh (its update)."""
     marginals: Marginals | None = None
     decision: dict[str, Any] = field(default_factory=dict)
     """What the strategy decided and why: JSON values only."""
@@ -215,6 +216,8 @@ class RunHeader:
     git_commit: str = ""
     created: str = ""
     """UTC, ISO 8601."""
+    retrieval: str = "none"
+    """The retrieval source beside the drafter, or `none`."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 import { make, write } from "./dom.js";
 import { milliseconds, number, percent } from "./glyphs.js";
 
-const STAGES = ["draft", "build", "compile", "verify", "walk", "commit", "update"];
+const STAGES = ["draft", "retrieve", "build", "compile", "verify", "walk", "commit", "update", "refresh"];
+const ONLY_WHERE_MEASURED = new Set(["retrieve", "refresh"]); // a run without a retrieval source has neither
 
 export function showFigures(part, log) {
   const figures = log ? log.figures() : {};
@@ -48,7 +49,9 @@ function showStages(part, round) {
   for (const stage of STAGES) {
     const seconds = round.seconds?.[stage];
     part.stageBar.querySelector(`[data-stage=${stage}]`).style.flexGrow = (seconds ?? 0) / total;
-    write(part.stageKey.querySelector(`[data-stage=${stage}] b`), milliseconds(seconds));
+    const key = part.stageKey.querySelector(`[data-stage=${stage}]`);
+    key.style.display = seconds === undefined && ONLY_WHERE_MEASURED.has(stage) ? "none" : "";
+    write(key.querySelector("b"), milliseconds(seconds));
   }
   write(part.stageTotal, milliseconds(round.total));
 }

@@ -9,13 +9,13 @@ ROOT = Path(__file__).parents[1]
 PAGE_LIBRARIES = {"gradio", "plotly", "networkx", "pandas", "workbench", "app"}
 LAYERS = (
     {"types", "errors", "settings", "provenance", "memory", "stage_clock", "detokenizer", "prompts", "presets",
-     "measuring"},
+     "user_cache", "measuring", "files", "shipped"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
-     "gguf_file", "embedded", "devices", "models", "few_rows", "kernels", "host_rows"},
+     "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows"},
     {"layout", "kv_cache", "scores"},
     {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store"},
-    {"loop", "metrics", "trace", "trace_schema", "run", "replay"},
-    {"bench", "cli_bench", "cli_generate", "cli_list", "cli_trace", "__main__"},
+    {"loop", "metrics", "trace", "trace_schema", "run", "replay", "calibrate"},
+    {"training", "bench", "cli_bench", "cli_calibrate", "cli_generate", "cli_list", "cli_trace", "cli_train", "__main__"},
 )  # fmt: skip
 HEIGHT = {module: height for height, layer in enumerate(LAYERS) for module in layer}
 FILES = sorted((ROOT / "decoding").rglob("*.py"))

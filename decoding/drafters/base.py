@@ -14,7 +14,9 @@ The root is the last token of the text: known to all, not yet in the target's ca
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -45,6 +47,15 @@ class Candidates:
     """`[frontier, k]` token ids; -1 where there is no further candidate."""
     logprob: Floats
     """`[frontier, k]` log-probabilities (nats) under the drafter; NaN where the source gives none."""
+
+
+class Filled(NamedTuple):
+    """A template with tokens in it."""
+
+    token: Ints
+    """`[nodes]` token ids; -1 where the source knows none."""
+    logprob: Floats
+    """`[nodes]` edge log-probabilities (nats); NaN where the source gives none, and where the token was given."""
 
 
 class Drafter(ABC):
@@ -98,20 +109,24 @@ class StepwiseDrafter(Drafter):
         `k` best children of each, as `[frontier, k]`. One forward pass for the whole frontier."""
 
     def fill(self, root: int, template: Template) -> Tree:
-        """A whole round at once: `start` and `expand` along a static template, as far as there are candidates.
+        """A whole round at once: the tree that `template` makes below `root`, as far as there are candidates."""
+        token, logprob = self.look_up(below(root, template), template)
+        return template.tree(token, logprob, self.source)
 
-        A drafter that can fill a template without asking the host at every depth overrides this.
+    def look_up(self, given: Ints, template: Template) -> Filled:
+        """Fills the nodes of `template` whose `given` token is -1, by `start` and `expand`, depth by depth.
+
+        `given` `[nodes]` holds the root's token and those of any other node that is known. A drafter that can do
+        this without asking the host at every depth overrides it.
         """
-        token = np.full(len(template), -1, np.int32)
-        logprob = np.full(len(template), np.nan, np.float32)
-        token[0] = root
+        token, logprob = given.astype(np.int32), np.full(len(template), np.nan, np.float32)
         parent, rank, choices = template.parent.tolist(), template.rank.tolist(), int(template.rank.max()) + 1
         inner = set(parent)
         frontier = [0]
         number = {0: 0}  # template node -> the drafter's own numbering, in which only expanded nodes count
         for depth, level in enumerate(template.levels):
             if depth == 0:
-                candidates = self.start(root, choices)
+                candidates = self.start(int(token[0]), choices)
             else:
                 above = np.array([number[parent[node]] for node in frontier], np.int32)
                 candidates = self.expand(token[frontier], above, choices)
@@ -119,12 +134,27 @@ class StepwiseDrafter(Drafter):
             row = {node: i for i, node in enumerate(frontier)}
             nodes = [node for node in range(level.start, level.stop) if parent[node] in row]
             for node in nodes:
-                place = row[parent[node]], rank[node]
-                token[node], logprob[node] = candidates.token[place], candidates.logprob[place]
+                if token[node] < 0:
+                    place = row[parent[node]], rank[node]
+                    token[node], logprob[node] = candidates.token[place], candidates.logprob[place]
             frontier = [node for node in nodes if node in inner and token[node] >= 0]
             if not frontier:
                 break
-        return template.tree(token, logprob, self.source)
+        return Filled(token, logprob)
+
+    def look_up_soon(self, given: Ints, template: Template) -> Callable[[], Filled]:
+        """Begins `look_up` and returns what waits for its end; a source that can work beside the host overrides it.
+
+        Here nothing begins before it is asked for. Not to ask is allowed.
+        """
+        return lambda: self.look_up(given, template)
+
+
+def below(root: int, template: Template) -> Ints:
+    """The `given` of a `look_up` that knows the root alone."""
+    given = np.full(len(template), -1, np.int32)
+    given[0] = root
+    return given
 
 
 def no_next(seen: int = 0) -> Ints:

@@ -1,24 +1,36 @@
-"""Drafters seen through a clock: a strategy's calls to its drafter are charged to the stage `draft`."""
+"""Drafters seen through a clock: a strategy's calls to a drafter are charged to one stage."""
 
-from decoding.drafters.base import Candidates, Drafter, Observation, OnePassDrafter, StepwiseDrafter
+from collections.abc import Callable
+
+from decoding.drafters.base import Candidates, Drafter, Filled, Observation, OnePassDrafter, StepwiseDrafter
 from decoding.stage_clock import StageClock
 from decoding.template import Template
-from decoding.types import Ints, Marginals, Tree
+from decoding.types import Ints, Marginals
 
 
 def timed(drafter: Drafter, clock: StageClock) -> Drafter:
-    """A view of `drafter` of the same kind, for the strategy of one run."""
+    """A view of a run's main drafter, of the same kind; its calls are charged to `draft`."""
     if isinstance(drafter, OnePassDrafter):
-        return _TimedOnePass(drafter, clock)
+        return _TimedOnePass(drafter, clock, "draft")
     if isinstance(drafter, StepwiseDrafter):
-        return _TimedStepwise(drafter, clock)
+        return _TimedStepwise(drafter, clock, "draft")
     raise TypeError(f"{type(drafter).__name__} is neither a one-pass nor a stepwise drafter")
 
 
+def timed_retrieval(source: StepwiseDrafter, clock: StageClock) -> StepwiseDrafter:
+    """A view of the retrieval source beside it; charged to `retrieve`.
+
+    On CUDA that is the time on the main stream, thus what retrieval adds to the round: what runs beside the drafter
+    on a stream of its own does not count.
+    """
+    return _TimedStepwise(source, clock, "retrieve")
+
+
 class _Timed(Drafter):
-    def __init__(self, drafter: Drafter, clock: StageClock) -> None:
+    def __init__(self, drafter: Drafter, clock: StageClock, stage: str) -> None:
         self.inner = drafter
         self.clock = clock
+        self.stage = stage
         self.name = drafter.name
         self.vocab_size = drafter.vocab_size
         self.taps = drafter.taps
@@ -41,7 +53,7 @@ class _TimedOnePass(_Timed, OnePassDrafter):
         return self.inner.positions
 
     def marginals(self, root: int, k: int) -> Marginals:
-        with self.clock.stage("draft"):
+        with self.clock.stage(self.stage):
             return self.inner.marginals(root, k)
 
 
@@ -49,13 +61,17 @@ class _TimedStepwise(_Timed, StepwiseDrafter):
     inner: StepwiseDrafter
 
     def start(self, root: int, k: int) -> Candidates:
-        with self.clock.stage("draft"):
+        with self.clock.stage(self.stage):
             return self.inner.start(root, k)
 
     def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
-        with self.clock.stage("draft"):
+        with self.clock.stage(self.stage):
             return self.inner.expand(tokens, parents, k)
 
-    def fill(self, root: int, template: Template) -> Tree:
-        with self.clock.stage("draft"):
-            return self.inner.fill(root, template)
+    def look_up(self, given: Ints, template: Template) -> Filled:
+        with self.clock.stage(self.stage):
+            return self.inner.look_up(given, template)
+
+    def look_up_soon(self, given: Ints, template: Template) -> Callable[[], Filled]:
+        with self.clock.stage(self.stage):
+            return self.clock.charge(self.stage, self.inner.look_up_soon(given, template))

@@ -6,6 +6,8 @@ position of the prompt. A draft follows it from token to token: x_child = M[x_pa
 The matrix lies on the device and is kept from run to run.
 """
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -15,10 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
+from decoding.drafters.base import Candidates, Filled, Observation, StepwiseDrafter
 from decoding.errors import BadRequest, Incompatible
 from decoding.template import CHOICES, Template
-from decoding.types import Ints, Source, Tree
+from decoding.types import Ints, Source
 
 Steps = list[tuple[slice, Tensor, Tensor]]
 
@@ -37,6 +39,7 @@ class TransitionMatrix(StepwiseDrafter):
         # follows it. So whole templates are filled without a look at what is missing.
         self._successors = torch.full((vocab_size + 1, CHOICES), -1, dtype=torch.int32, device=device)
         self._steps: WeakKeyDictionary[Template, Steps] = WeakKeyDictionary()
+        self._aside = torch.cuda.Stream(device) if self._successors.is_cuda else None
 
     @property
     def matrix(self) -> Tensor:
@@ -55,6 +58,8 @@ class TransitionMatrix(StepwiseDrafter):
         seen, following = observation.seen_token, observation.seen_next[:, :CHOICES]
         if not following.size:
             return
+        if self._aside is not None:
+            torch.cuda.current_stream().wait_stream(self._aside)  # a look-up that nobody waited for
         # Made unique on the host: the order of a scatter with repeated rows is undefined on CUDA.
         tokens, from_end = np.unique(seen[::-1], return_index=True)
         packed = np.full((len(tokens), CHOICES + 1), -1, np.int32)
@@ -75,15 +80,47 @@ class TransitionMatrix(StepwiseDrafter):
         token[:, :CHOICES] = self._successors[index, :k].cpu().numpy()
         return Candidates(token, np.full(token.shape, np.nan, np.float32))
 
-    def fill(self, root: int, template: Template) -> Tree:
+    def look_up(self, given: Ints, template: Template) -> Filled:
         """A gather for each depth on the device, then one copy to the host for the whole template."""
-        token = torch.empty(len(template), dtype=torch.int64, device=self._successors.device)
-        token[0] = root
-        for level, parent, rank in self._steps_of(template):
-            token[level] = self._successors[token[parent], rank]
-        return template.tree(
-            token.cpu().numpy().astype(np.int32), np.full(len(template), np.nan, np.float32), self.source
-        )
+        return self._filled(self._gather(given, template).cpu())
+
+    def look_up_soon(self, given: Ints, template: Template) -> Callable[[], Filled]:
+        """On CUDA the gathers run on a stream of their own, beside whatever the drafter does (Graft, section 3.2).
+
+        A CPU has no second queue: there they run when they are asked for, after the drafter.
+        """
+        if self._aside is None:
+            return super().look_up_soon(given, template)
+        self._steps_of(template)  # made here, on the main stream, from which `look_up` reads it too
+        self._aside.wait_stream(torch.cuda.current_stream())  # for the last update of the matrix
+        with torch.cuda.stream(self._aside):
+            token = self._gather(given, template)
+            host = torch.empty(token.shape, dtype=token.dtype, pin_memory=True)
+            host.copy_(token, non_blocking=True)
+            done = torch.cuda.Event()
+            done.record()
+
+        def finish() -> Filled:
+            done.synchronize()
+            return self._filled(host)
+
+        return finish
+
+    def _gather(self, given: Ints, template: Template) -> Tensor:
+        """The tokens of the template's nodes, `[nodes]` int64 on the device."""
+        steps = self._steps_of(template)
+        only_root = not bool((given[1:] >= 0).any())
+        token = torch.from_numpy(given.astype(np.int64))
+        if self._aside is not None:
+            token = token.pin_memory().to(self._successors.device, non_blocking=True)
+        for level, parent, rank in steps:
+            found = self._successors[token[parent], rank].long()
+            token[level] = found if only_root else torch.where(token[level] < 0, found, token[level])
+        return token
+
+    @staticmethod
+    def _filled(token: Tensor) -> Filled:
+        return Filled(token.numpy().astype(np.int32), np.full(len(token), np.nan, np.float32))
 
     def _steps_of(self, template: Template) -> Steps:
         if template not in self._steps:
@@ -95,8 +132,13 @@ class TransitionMatrix(StepwiseDrafter):
         return self._steps[template]
 
     def save(self, path: Path | str) -> None:
-        """Writes the matrix as safetensors, one tensor `successors` `[vocab, 8]` int32."""
-        save_file({"successors": self.matrix.cpu().contiguous()}, str(path))
+        """Writes the matrix as safetensors, one tensor `successors` `[vocab, 8]` int32; in one step."""
+        part = Path(f"{path}.{os.getpid()}.part")
+        try:
+            save_file({"successors": self.matrix.cpu().contiguous()}, str(part))
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
     def load(self, path: Path | str) -> None:
         """Replaces the matrix by a saved one.

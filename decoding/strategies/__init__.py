@@ -13,16 +13,24 @@ from decoding.strategies.dynatree import DynaTree
 from decoding.strategies.eagle import Eagle
 from decoding.strategies.echo import Echo
 from decoding.strategies.fixed import Fixed
+from decoding.strategies.graft import Graft
+from decoding.strategies.graft_block import GraftBlock
 from decoding.strategies.linear import Linear
+from decoding.strategies.lookahead import Lookahead
 from decoding.strategies.opt_tree import OptTree
+from decoding.strategies.pld import PLD
 from decoding.strategies.recycle import Recycle
+from decoding.strategies.sam import Sam
 from decoding.strategies.svip import SVIP
 
 STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "ar": AR,
     "linear": Linear,
     "fixed": Fixed,
+    "pld": PLD,
     "recycle": Recycle,
+    "sam": Sam,
+    "lookahead": Lookahead,
     "ddtree": DDTree,
     "eagle": Eagle,
     "dynatree": DynaTree,
@@ -30,6 +38,8 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "ddd": DDD,
     "echo": Echo,
     "svip": SVIP,
+    "graft": Graft,
+    "graft-block": GraftBlock,
 }
 
 

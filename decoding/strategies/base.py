@@ -1,10 +1,11 @@
 """What a strategy is: it asks the drafter and returns a tree, within a depth limit and its own budget."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from decoding.drafters.base import Drafter
+from decoding.drafters.base import Drafter, StepwiseDrafter
 from decoding.settings import Settings
 from decoding.types import Marginals, Tree, Verdict
 
@@ -36,6 +37,10 @@ class Strategy(ABC, Generic[SettingsT]):
     needs_logprobs: ClassVar[bool] = False
     usual_drafters: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     """What it drafts with when none is named: the first that there is and that fits."""
+    retrieval: ClassVar[str | None] = None
+    """Id of the retrieval source that stands beside its drafter; None where it takes none."""
+    thresholds: ClassVar[tuple[str, ...]] = ()
+    """Settings that `decoding.calibration` fills in for the pair of target and drafter where they are below 0."""
     settings_class: ClassVar[type[Settings]]
 
     def __init__(self, settings: SettingsT) -> None:
@@ -49,6 +54,15 @@ class Strategy(ABC, Generic[SettingsT]):
     @abstractmethod
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
         """A tree below the token `root`, no deeper than `max_depth` (which may be 0: the root alone)."""
+
+    def grow_beside(
+        self, drafter: Drafter | None, retrieval: StepwiseDrafter | None, root: int, max_depth: int
+    ) -> Growth:
+        """What the loop calls. A strategy that declares a `retrieval` source overrides it; to others it is `grow`."""
+        return self.grow(drafter, root, max_depth)
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Called when a run begins, for strategies that look at the text or forget the last run."""
 
     def observe(self, tree: Tree, verdict: Verdict) -> None:
         """Called after each round, for strategies that adapt to what was accepted."""

@@ -4,6 +4,7 @@ Over a one-pass drafter the chain takes the best token of every position, as DFl
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Linear(Strategy[LinearSettings]):
     title = "Linear chain"
     paper = "Leviathan et al. 2023, Algorithm 1 (greedy drafts)"
     needs = frozenset({"stepwise", "one-pass"})
-    usual_drafters = (PUBLISHED, "prompt-lookup")
+    usual_drafters: ClassVar[tuple[str, ...]] = (PUBLISHED, "prompt-lookup")
     settings_class = LinearSettings
 
     @property

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from decoding.drafters.base import Observation, StepwiseDrafter, no_next
+from decoding.drafters.base import Observation, StepwiseDrafter, below, no_next
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import BadRequest, Incompatible
 from decoding.template import CHOICES, RECYCLE_WIDTHS, scaled_template, template_of_widths
@@ -50,10 +50,32 @@ def test_equals_a_dictionary(rounds: list[list[tuple[int, list[int]]]], k: int):
 def test_fill_equals_depth_by_depth(rounds: list[list[tuple[int, list[int]]]], budget: int, root: int):
     drafter, _ = learnt(rounds)
     template = scaled_template(RECYCLE_WIDTHS, budget)
-    one, other = drafter.fill(root, template), StepwiseDrafter.fill(drafter, root, template)
+    one = drafter.fill(root, template)
+    other = template.tree(*StepwiseDrafter.look_up(drafter, below(root, template), template), drafter.source)
     assert one.token.tolist() == other.token.tolist()
     assert one.parent.tolist() == other.parent.tolist()
     assert one.source.tolist() == other.source.tolist()
+
+
+@given(observations, st.integers(1, 40), st.data())
+def test_given_tokens_stay_and_the_rest_is_filled_below_them(
+    rounds: list[list[tuple[int, list[int]]]], budget: int, data: st.DataObject
+):
+    drafter, model = learnt(rounds)
+    template = scaled_template(RECYCLE_WIDTHS, budget)
+    given = np.array(data.draw(st.lists(st.integers(-1, VOCAB - 1), min_size=budget + 1, max_size=budget + 1)))
+    given[0] = max(given[0], 0)
+    expected = given.tolist()
+    for node in range(1, budget + 1):
+        if expected[node] < 0:
+            expected[node] = model.get(expected[template.parent[node]], [-1] * 8)[template.rank[node]]
+    for filled in (drafter.look_up(given, template), drafter.look_up_soon(given, template)()):
+        assert filled.token.tolist() == expected
+    generic = StepwiseDrafter.look_up(drafter, given, template).token
+    there = [True] + [False] * budget
+    for node in range(1, budget + 1):
+        there[node] = there[template.parent[node]] and expected[node] >= 0
+    assert generic[there].tolist() == np.array(expected)[there].tolist()
 
 
 def test_the_last_row_of_a_token_wins_and_clear_forgets():

@@ -97,7 +97,7 @@ def check(tree: Tree, drafter: Toy, budget: int, max_depth: int) -> None:
         np.testing.assert_equal(tree.logprob[node], logprob[place])
 
 
-STEPWISE = [name for name, kind in STRATEGIES.items() if not kind.needs or "stepwise" in kind.needs]
+STEPWISE = ["ar", *(name for name, kind in STRATEGIES.items() if "stepwise" in kind.needs and not kind.retrieval)]
 toys = st.builds(Toy, st.integers(0, 10_000), st.booleans(), st.booleans())
 
 
