@@ -15,7 +15,8 @@ LAYERS = (
     {"layout", "kv_cache", "scores"},
     {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store"},
     {"loop", "metrics", "trace", "trace_schema", "run", "replay", "calibrate"},
-    {"training", "bench", "cli_bench", "cli_calibrate", "cli_generate", "cli_list", "cli_trace", "cli_train", "__main__"},
+    {"training", "bench", "cli_bench", "cli_calibrate", "cli_generate", "cli_list", "cli_trace", "cli_train",
+     "__main__"},
 )  # fmt: skip
 HEIGHT = {module: height for height, layer in enumerate(LAYERS) for module in layer}
 FILES = sorted((ROOT / "decoding").rglob("*.py"))
