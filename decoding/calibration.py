@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from decoding.errors import BadRequest, CanopyError
-from decoding.manifest import sync_folder
+from decoding.files import write_atomically
 from decoding.presets import find_preset
 from decoding.user_cache import user_cache
 
@@ -43,23 +43,14 @@ class Calibration:
     def save(self) -> Path:
         """Writes the file in one step: a reader finds the old one or the new one, whole."""
         path = self.path
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        stored = {"version": VERSION, "pair": _digest(self.strategy, self.target, self.drafter), **asdict(self)}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("w", encoding="utf-8") as file:
-                stored = {"version": VERSION, "pair": _digest(self.strategy, self.target, self.drafter), **asdict(self)}
-                json.dump(stored, file, indent=1, ensure_ascii=False, allow_nan=False)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-            sync_folder(path.parent)
+            write_atomically(path, json.dumps(stored, indent=1, ensure_ascii=False, allow_nan=False))
         except OSError as error:
             raise CanopyError(
                 f"The calibration {path} cannot be written: {error.strerror}.",
                 "Set CANOPY_CACHE to a folder that can be written.",
             ) from None
-        finally:
-            part.unlink(missing_ok=True)
         return path
 
 

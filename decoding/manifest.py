@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from decoding.files import write_atomically
+
 NAME = "manifest.json"
 SMALL_BYTES = 16_000_000
 
@@ -82,9 +84,4 @@ def _digest(path: Path) -> str:
 
 def _store(folder: Path, content: dict[str, Any]) -> None:
     """Replaces the manifest in one step, so that a reader finds the old or the new one."""
-    part = folder / f"{NAME}.{os.getpid()}.part"
-    try:
-        part.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        part.replace(folder / NAME)
-    finally:
-        part.unlink(missing_ok=True)
+    write_atomically(folder / NAME, json.dumps(content, indent=1))

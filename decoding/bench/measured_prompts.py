@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 
 from decoding.bench.setup import prompt_ids, say
 from decoding.errors import BadRequest
+from decoding.files import write_atomically
 from decoding.measuring import CATEGORIES, Question, measuring_set
 from decoding.models import DEFAULT_TARGET
 from decoding.provenance import git_commit, library_versions
@@ -122,11 +122,7 @@ def write_result(path: Path | None, result: dict[str, Any]) -> None:
     """
     if path is None:
         return
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_atomically(path, json.dumps(result, indent=1) + "\n")
     except OSError as error:
         say(f"{path} could not be written: {error.strerror}")
-    finally:
-        part.unlink(missing_ok=True)

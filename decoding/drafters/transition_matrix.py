@@ -6,7 +6,6 @@ position of the prompt. A draft follows it from token to token: x_child = M[x_pa
 The matrix lies on the device and is kept from run to run.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -14,11 +13,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from decoding.drafters.base import Candidates, Filled, Observation, StepwiseDrafter
 from decoding.errors import BadRequest, Incompatible
+from decoding.files import write_atomically
 from decoding.template import CHOICES, Template
 from decoding.types import Ints, Source
 
@@ -133,12 +133,7 @@ class TransitionMatrix(StepwiseDrafter):
 
     def save(self, path: Path | str) -> None:
         """Writes the matrix as safetensors, one tensor `successors` `[vocab, 8]` int32; in one step."""
-        part = Path(f"{path}.{os.getpid()}.part")
-        try:
-            save_file({"successors": self.matrix.cpu().contiguous()}, str(part))
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_atomically(Path(path), save({"successors": self.matrix.cpu().contiguous()}))
 
     def load(self, path: Path | str) -> None:
         """Replaces the matrix by a saved one.

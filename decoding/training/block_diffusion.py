@@ -20,6 +20,7 @@ from decoding.target import Target
 from decoding.training.corpus import Example
 from decoding.training.export import Checkpoint, in_bfloat16
 from decoding.training.features import FeatureStore
+from decoding.training.layer_config import layer_config
 from decoding.training.teacher import Teacher
 
 SHOWN_POSITIONS = 4
@@ -48,31 +49,16 @@ class BlockRecipe:
 
 def published_config(target: Target, recipe: BlockRecipe) -> dict[str, Any]:
     """The content of config.json in the published layout."""
-    text = target.model.config.get_text_config(decoder=True)
     return {
         "architectures": ["DFlashDraftModel"],
         "model_type": "qwen3",
-        "attention_bias": False,
         "block_size": recipe.block_size,
         "dflash_config": {
             "mask_token_id": recipe.mask_token_id,
             "target_layer_ids": [tap - 1 for tap in recipe.taps],
         },
-        "head_dim": target.head_dim,
-        "hidden_act": text.hidden_act,
-        "hidden_size": target.hidden_size,
-        "intermediate_size": text.intermediate_size,
         "layer_types": ["full_attention"] * recipe.layers,
-        "max_position_embeddings": target.max_context,
-        "num_attention_heads": text.num_attention_heads,
-        "num_hidden_layers": recipe.layers,
-        "num_key_value_heads": text.num_key_value_heads,
-        "num_target_layers": target.layers,
-        "rms_norm_eps": text.rms_norm_eps,
-        "rope_theta": float(text.rope_parameters["rope_theta"]),
-        "tie_word_embeddings": False,
-        "dtype": "bfloat16",
-        "vocab_size": target.vocab_size,
+        **layer_config(target, recipe.layers),
     }
 
 
