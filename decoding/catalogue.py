@@ -15,18 +15,15 @@ from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, EAGLE3, read_confi
 from decoding.models import load_causal_lm
 from decoding.presets import EMBEDDED, PRESETS, find_preset
 from decoding.settings import Settings
-from decoding.shipped import SHIPPED, Shipped, checked_folder, find_shipped
+from decoding.shipped import MATRIX, SHIPPED, Shipped, checked_folder, find_shipped
 from decoding.strategies.base import PUBLISHED, DrafterKind, Strategy
 from decoding.target import Target
 
 SELF = "self"
-MATRIX_KIND = "matrix"
-MATRIX_FILE = "model.safetensors"
 _STEPS: dict[str, DrafterKind] = {
     CAUSAL_LM: "stepwise",
     EAGLE3: "stepwise",
     BLOCK_DIFFUSION: "one-pass",
-    MATRIX_KIND: "stepwise",
 }
 _DESCRIPTIONS = {
     CAUSAL_LM: "language model with the same vocabulary",
@@ -85,7 +82,7 @@ def target_info(target_id: str) -> TargetInfo:
 def drafters() -> tuple[DrafterInfo, ...]:
     """The drafters with a name: those shipped here, those that need no training, those published for the presets."""
     published = (_published(name) for preset in PRESETS for name in preset.drafters)
-    return (*map(_shipped, SHIPPED), *BUILT_IN, *published)
+    return (*(_shipped(shipped) for shipped in SHIPPED if shipped.kind in _STEPS), *BUILT_IN, *published)
 
 
 def _shipped(shipped: Shipped) -> DrafterInfo:
@@ -93,7 +90,7 @@ def _shipped(shipped: Shipped) -> DrafterInfo:
         shipped.id,
         shipped.title,
         _STEPS[shipped.kind],
-        shipped.kind != MATRIX_KIND,
+        True,
         f"{shipped.help}, for {shipped.target}",
         made_for=(shipped.target,),
     )
@@ -133,7 +130,10 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
 def usual_drafter(target_id: str, strategy: type[Strategy[Settings]]) -> str | None:
     """What the strategy drafts with for this target when none is named; None where it uses none or none fits."""
     target, preset = target_info(target_id), find_preset(target_id)
-    published = (*(s.id for s in SHIPPED if s.target == target.id), *(preset.drafters if preset else ()))
+    published = (
+        *(s.id for s in SHIPPED if s.target == target.id and s.kind in _STEPS),
+        *(preset.drafters if preset else ()),
+    )
     for name in strategy.usual_drafters if strategy.needs else ():
         for candidate in published if name == PUBLISHED else (name,):
             if misfit(target, drafter_info(candidate), strategy) is None:
@@ -149,11 +149,6 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
     name = source = drafter_info(drafter_id).id
     if (shipped := find_shipped(name)) is not None:
         source = str(checked_folder(shipped))
-        if shipped.kind == MATRIX_KIND:
-            matrix = TransitionMatrix(target.vocab_size, target.device)
-            matrix.load(shipped.folder / MATRIX_FILE)
-            matrix.name = name
-            return matrix
     kind = read_config(source).kind
     if kind == BLOCK_DIFFUSION:
         return load_block_diffusion(
@@ -191,10 +186,13 @@ def _self(target: Target) -> Drafter:
 
 
 def _transition_matrix(target: Target) -> Drafter:
-    """Empty, or as the warm-up of `python -m decoding calibrate` left it."""
+    """As the warm-up of `python -m decoding calibrate` left it, else as it ships for the target, else empty."""
     drafter, warm = TransitionMatrix(target.vocab_size, target.device), matrix_path(target.name)
+    shipped = next((s for s in SHIPPED if s.kind == MATRIX and s.target == target.name), None)
     if warm.exists():
         drafter.load(warm)
+    elif shipped is not None:
+        drafter.load(checked_folder(shipped) / "model.safetensors")
     return drafter
 
 

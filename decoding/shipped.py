@@ -13,7 +13,8 @@ from decoding.files import write_atomically
 
 WEIGHTS = Path(__file__).parent / "weights"
 SUMS = "SHA256SUMS"
-MATRIX = "smollm2-135m-matrix"
+MATRIX = "matrix"
+"""The kind of a transition matrix: no drafter by itself, but what `transition-matrix` begins with."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Shipped:
     """Its name, and that of its folder."""
     title: str
     kind: str
-    """What it is, as `model_config` names kinds; `matrix` for the transition matrix."""
+    """What it is, as `model_config` names kinds, or `MATRIX`."""
     target: str
     """The preset that it drafts for."""
     help: str
@@ -57,9 +58,9 @@ SHIPPED: tuple[Shipped, ...] = (
         "small autoregressive Llama, distilled here",
     ),
     Shipped(
-        MATRIX,
+        "smollm2-135m-matrix",
         "SmolLM2 warmed matrix",
-        "matrix",
+        MATRIX,
         "smollm2-135m",
         "transition matrix (Token Recycling) that has seen half a million tokens of the target's text",
     ),
