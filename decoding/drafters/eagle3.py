@@ -43,9 +43,8 @@ class Eagle3Drafter(StepwiseDrafter):
         self._embed = embed if model.embed_tokens is None else model.embed_tokens
         weight = model.fc.weight
         self._dtype, self._device = weight.dtype, weight.device
-        self._target_id = (
-            model.target_ids(torch.arange(self.config.draft_vocab, device=self._device)).int().cpu().numpy()
-        )
+        every = torch.arange(self.config.draft_vocab, device=self._device)
+        self._target_id: Ints = model.target_ids(every).int().cpu().numpy()
         self.begin(0)
 
     @torch.inference_mode()
