@@ -39,7 +39,7 @@ class TransitionMatrix(StepwiseDrafter):
         # follows it. So whole templates are filled without a look at what is missing.
         self._successors = torch.full((vocab_size + 1, CHOICES), -1, dtype=torch.int32, device=device)
         self._steps: WeakKeyDictionary[Template, Steps] = WeakKeyDictionary()
-        self._aside = torch.cuda.Stream(device) if self._successors.is_cuda else None
+        self._aside = torch.cuda.Stream(self._successors.device) if self._successors.is_cuda else None
 
     @property
     def matrix(self) -> Tensor:
@@ -59,7 +59,9 @@ class TransitionMatrix(StepwiseDrafter):
         if not following.size:
             return
         if self._aside is not None:
-            torch.cuda.current_stream().wait_stream(self._aside)  # a look-up that nobody waited for
+            torch.cuda.current_stream(self._successors.device).wait_stream(
+                self._aside
+            )  # a look-up that nobody waited for
         # Made unique on the host: the order of a scatter with repeated rows is undefined on CUDA.
         tokens, from_end = np.unique(seen[::-1], return_index=True)
         packed = np.full((len(tokens), CHOICES + 1), -1, np.int32)
@@ -92,7 +94,7 @@ class TransitionMatrix(StepwiseDrafter):
         if self._aside is None:
             return super().look_up_soon(given, template)
         self._steps_of(template)  # made here, on the main stream, from which `look_up` reads it too
-        self._aside.wait_stream(torch.cuda.current_stream())  # for the last update of the matrix
+        self._aside.wait_stream(torch.cuda.current_stream(self._successors.device))  # for the last update of the matrix
         with torch.cuda.stream(self._aside):
             token = self._gather(given, template)
             host = torch.empty(token.shape, dtype=token.dtype, pin_memory=True)

@@ -53,10 +53,14 @@ def split(budget: int, stage: Stage) -> Split:
     return Split(draft, budget - draft)
 
 
-@lru_cache(maxsize=64)
 def retrieval_template(budget: int, stage: Stage, max_depth: int) -> Template:
-    """The stage's template for `budget` nodes in all, cut at `max_depth`."""
-    return scaled_template(stage.widths, split(budget, stage).retrieval).cut(max_depth)
+    """The stage's template for `budget` nodes in all, cut at `max_depth`; the same object for the same shape."""
+    return _template(budget, stage, min(max_depth, len(stage.widths)))
+
+
+@lru_cache(maxsize=128)
+def _template(budget: int, stage: Stage, depth: int) -> Template:
+    return scaled_template(stage.widths, split(budget, stage).retrieval).cut(depth)
 
 
 def envelope(budget: int, max_depth: int) -> Template:
@@ -64,7 +68,11 @@ def envelope(budget: int, max_depth: int) -> Template:
     return retrieval_template(budget, STAGES[0], max_depth)
 
 
-@lru_cache(maxsize=64)
 def places_in_envelope(budget: int, stage: Stage, max_depth: int) -> Ints:
     """Where the nodes of the stage's template stand in the envelope."""
-    return retrieval_template(budget, stage, max_depth).places_in(envelope(budget, max_depth))
+    return _places(budget, stage, min(max_depth, len(stage.widths)))
+
+
+@lru_cache(maxsize=128)
+def _places(budget: int, stage: Stage, depth: int) -> Ints:
+    return retrieval_template(budget, stage, depth).places_in(envelope(budget, depth))

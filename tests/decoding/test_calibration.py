@@ -13,6 +13,7 @@ from decoding.calibration import VERSION, Calibration, calibration_path, load_ca
 from decoding.errors import BadRequest, CanopyError
 from decoding.run import calibrated
 from decoding.strategies import make_strategy
+from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
 from tests.decoding.tiny import llama_config, save_model
 
 PAIR = ("graft", "some/target", "some/drafter")
@@ -124,6 +125,23 @@ def test_calibrate_and_generate(target: str, tmp_path: Path, capsys: pytest.Capt
     found.path.write_text("{", encoding="utf-8")
     assert main(generate) == 2
     assert str(found.path) in capsys.readouterr().err
+
+
+def test_a_block_drafter_s_threshold(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_dflash_checkpoint(
+        tmp_path, hidden=32, heads=4, kv_heads=2, head_dim=8, layers=2, target_layers=2,
+        target_layer_ids=[0], block_size=4, mask_token_id=3, vocab=97, seed=0,
+    )  # fmt: skip
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("w5 w6 w7\nw8 w9\n", encoding="utf-8")
+    options = ["--strategy", "graft-block", "--target", target, "--drafter", str(tmp_path), "--dtype", "float32"]
+    assert main(["calibrate", *options, "--prompts", str(prompts), "--max-new-tokens", "30", "--json"]) == 0
+    said = last_line(capsys)
+    assert said["rounds"]["tau_block"] >= 20
+    assert main(["generate", "--prompt", "w5", "--max-new-tokens", "8", "--compare", "--json", *options]) == 0
+    ran = last_line(capsys)
+    assert ran["settings"]["tau_block"] == said["thresholds"]["tau_block"]
+    assert ran["lossless"]["identical"]
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ def test_a_trace_is_read_back_as_it_was_written(events: list[Any], lines: list[d
 def test_unknown_fields_are_kept_and_an_unknown_schema_is_refused_by_name(lines: list[dict[str, Any]]) -> None:
     later = [{**lines[0], "mood": "good"}, *lines[1:]]
     assert parse_trace(as_bytes(later)).lines[0]["mood"] == "good"
+    earlier = [{name: value for name, value in lines[0].items() if name != "retrieval"}, *lines[1:]]
+    assert parse_trace(as_bytes(earlier)).header.retrieval == "none"
     with pytest.raises(TraceError, match="schema 7"):
         parse_trace(as_bytes([{**lines[0], "schema": 7}, *lines[1:]]))
 
@@ -93,6 +95,7 @@ def changed(lines: list[dict[str, Any]], number: int, path: str, value: Any) -> 
         (1, "prompt_ids", [1, "2"]),
         (1, "temperature", "hot"),
         (1, "seed", 2**70),
+        (1, "retrieval", 3),
         (2, "tree.token", KeyError),
         (2, "tree.token", [-1, 2]),
         (2, "tree.parent", [-1, 5, 0]),

@@ -74,6 +74,8 @@ def test_every_budget_has_templates_and_the_envelope_holds_them(budget: int, max
         assert len(retrieval_template(budget, stage, 9)) - 1 == share.retrieval
         places = places_in_envelope(budget, stage, max_depth)
         assert [whole[place] for place in places] == rank_paths(template)
+        # A run's rounds have ever smaller depth limits: what they share must be made once.
+        assert max_depth < 9 or retrieval_template(budget, stage, max_depth + 50) is template
 
 
 class Steps(StepwiseDrafter):
