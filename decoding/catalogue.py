@@ -17,6 +17,7 @@ from decoding.presets import EMBEDDED, PRESETS, find_preset
 from decoding.settings import Settings
 from decoding.shipped import MATRIX, SHIPPED, Shipped, checked_folder, find_shipped
 from decoding.strategies.base import PUBLISHED, DrafterKind, Strategy
+from decoding.strategies.ddtree import DDTree
 from decoding.target import Target
 
 SELF = "self"
@@ -125,6 +126,11 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
         config.vocab_size,
         None if config.kind == CAUSAL_LM else config.hidden_size,
     )
+
+
+def usual_strategy(target_id: str) -> str:
+    """What decodes when no strategy is named: DDTree where a block drafter is made for the target, else retrieval."""
+    return "ddtree" if usual_drafter(target_id, DDTree) is not None else "recycle"
 
 
 def usual_drafter(target_id: str, strategy: type[Strategy[Settings]]) -> str | None:

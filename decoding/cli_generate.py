@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_argument_group("what decodes")
     parts.add_argument("--target", metavar="ID", help="preset, Hub id or folder (default: the embedded SmolLM2-135M)")
     parts.add_argument("--drafter", metavar="ID", help="see `list` (default: the strategy's usual one)")
-    parts.add_argument("--strategy", metavar="NAME", default="recycle", help="see `list` (default: %(default)s)")
+    parts.add_argument("--strategy", metavar="NAME", help="see `list` (default: ddtree, or recycle without a drafter)")
     parts.add_argument("--verifier", metavar="NAME", help="see `list` (default: by temperature)")
     parts.add_argument("--budget", metavar="N", help="most drafted nodes in a tree; short for --set budget=N")
     parts.add_argument(
@@ -70,17 +70,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns the exit code."""
-    from decoding.model_store import ModelStore  # late: `--help` must not wait for torch
+    from decoding.catalogue import usual_strategy  # late: `--help` must not wait for torch
+    from decoding.model_store import ModelStore
     from decoding.models import DEFAULT_TARGET
     from decoding.run import RunSettings, compare
     from decoding.run import run as run_once
     from decoding.trace import TraceWriter
 
+    target = args.target or DEFAULT_TARGET
     settings = RunSettings(
         prompt=_prompt(args),
-        target=args.target or DEFAULT_TARGET,
+        target=target,
         drafter=args.drafter,
-        strategy=args.strategy,
+        strategy=args.strategy or usual_strategy(target),
         settings=_strategy_settings(args),
         verifier=args.verifier,
         raw=args.raw,

@@ -58,7 +58,7 @@ class DecodingEngine:
         self._targets = {item.id: item for item in catalogue.targets()}
         self._drafters = {item.id: item for item in catalogue.drafters()}
         self.default_target = run.RunSettings.target
-        self.default_strategy = run.RunSettings.strategy
+        self.default_strategy = catalogue.usual_strategy(self.default_target)
 
     def targets(self) -> list[Choice]:
         return [(item.title, item.id) for item in self._targets.values()]

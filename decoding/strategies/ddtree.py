@@ -16,7 +16,7 @@ from decoding.types import Marginals, Source, Tree
 class DDTreeSettings(Settings):
     """The paper's node budget B."""
 
-    budget: int = option(64, "Drafted nodes in a tree, the root not counted.", low=1, high=1024)
+    budget: int = option(32, "Drafted nodes in a tree, the root not counted.", low=1, high=1024)
 
 
 class DDTree(Strategy[DDTreeSettings]):

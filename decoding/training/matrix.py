@@ -23,9 +23,12 @@ LOOK = 2 * CHOICES
 
 
 @torch.inference_mode()
-def warmed_successors(target: Target, examples: Sequence[Example], store: FeatureStore, rows: int = 256) -> Tensor:
+def warmed_successors(target: Target, examples: Sequence[Example], store: FeatureStore, rows: int = 128) -> Tensor:
     """`[vocab, 8]` int32, best first; -1 where a token, or an eighth successor of it, was never seen."""
-    tokens, following, weight = [], [], []
+    count = int(store.start[-1]) * LOOK
+    tokens, following = (np.empty(count, np.int64) for _ in range(2))
+    weight = np.empty(count, np.float32)
+    place = 0
     for index in tqdm(range(len(examples)), desc="matrix", unit="text"):
         states = store.final_of(index).to(target.device, target.dtype)
         text = torch.tensor(examples[index].tokens)
@@ -33,11 +36,11 @@ def warmed_successors(target: Target, examples: Sequence[Example], store: Featur
             logits = target.head(part).float()
             best = top_k(logits, LOOK)
             chance = (best.values - logits.logsumexp(-1, keepdim=True)).exp()
-            tokens.append(seen[:, None].expand(-1, LOOK).flatten().numpy())
-            following.append(best.indices.flatten().cpu().numpy())
-            weight.append(chance.flatten().cpu().numpy())
-    looks = np.concatenate(tokens), np.concatenate(following), np.concatenate(weight)
-    return torch.from_numpy(heaviest(*looks, target.vocab_size))
+            at = slice(place, place := place + len(seen) * LOOK)
+            tokens[at] = seen.repeat_interleave(LOOK).numpy()
+            following[at] = best.indices.flatten().cpu().numpy()
+            weight[at] = chance.flatten().cpu().numpy()
+    return torch.from_numpy(heaviest(tokens, following, weight, target.vocab_size))
 
 
 def heaviest(

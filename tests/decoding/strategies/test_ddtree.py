@@ -82,7 +82,7 @@ def test_impossible_tokens_are_not_drafted():
 
 def test_settings_and_needs():
     assert DDTree(parse_settings(DDTreeSettings, {"budget": "128"})).max_nodes == 128
-    assert DDTreeSettings().budget == 64
+    assert DDTreeSettings().budget == 32
     for budget in (0, 1025):
         with pytest.raises(BadRequest):
             DDTreeSettings(budget=budget)
