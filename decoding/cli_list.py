@@ -57,6 +57,7 @@ def everything() -> dict[str, list[dict[str, Any]]]:
                     + (" with log-probabilities" if strategy.needs_logprobs else "")
                     if strategy.needs
                     else "needs no drafter",
+                    *([f"candidates: {' or '.join(sorted(strategy.candidates))}"] if strategy.needs else []),
                     *(option.describe() for option in options_of(strategy.settings_class).values()),
                 ],
             }

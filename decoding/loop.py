@@ -116,6 +116,7 @@ class _Run:
         reset_peak(target.device)
         committed = min(len(request.prompt_ids) + request.max_new_tokens, target.max_context)
         nodes = strategy.max_nodes + 1
+        strategy.begin(verifier.sampling, self.rng)
         with memory_guard(f"a cache of {committed + nodes} positions"):
             taps = drafter.taps if drafter else ()
             self.context: TargetContext = target.open(committed, nodes, taps, request.cache)
@@ -150,7 +151,7 @@ class _Run:
             scores = self.context.score(layout)
             scores.head = clock.charge("verify", scores.head)
         with clock.stage("walk"):
-            verdict = self.verifier.verify(tree, scores, self.rng)
+            verdict = self.verifier.verify(tree, scores, self.rng, growth.draws)
         with clock.stage("commit"):
             features = self.context.commit(tree, verdict.path)
         with clock.stage("update"):

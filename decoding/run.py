@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from decoding.detokenizer import token_piece
+from decoding.fit import require_verifier_fit
 from decoding.loop import Request, decode, never
 from decoding.metrics import first_divergence
 from decoding.model_store import ModelStore
@@ -133,6 +134,7 @@ class _Prepared:
         self.sampling = Sampling(settings.temperature, settings.top_p, settings.top_k)
         self.verifier = make_verifier(settings.verifier, self.sampling)
         self.strategy = make_strategy(settings.strategy, settings.settings)
+        require_verifier_fit(self.strategy, type(self.verifier))
         self.settings = settings
         info = models.choose_drafter(settings.target, settings.drafter, STRATEGIES[settings.strategy])
         require_prompt(settings.prompt)

@@ -10,7 +10,8 @@ PAGE_LIBRARIES = {"gradio", "plotly", "networkx", "pandas", "workbench", "app"}
 LAYERS = (
     {"types", "errors", "settings", "provenance", "memory", "stage_clock", "detokenizer", "prompts", "presets"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
-     "gguf_file", "embedded", "devices", "models", "few_rows", "kernels", "host_rows"},
+     "gguf_file", "embedded", "devices", "models", "few_rows", "kernels", "host_rows",
+     "draws"},
     {"layout", "kv_cache", "scores"},
     {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store"},
     {"loop", "metrics", "trace", "trace_schema", "run"},

@@ -1,5 +1,7 @@
 """Drafters seen through a clock: a strategy's calls to its drafter are charged to the stage `draft`."""
 
+from torch import Tensor
+
 from decoding.drafters.base import Candidates, Drafter, Observation, OnePassDrafter, StepwiseDrafter
 from decoding.stage_clock import StageClock
 from decoding.template import Template
@@ -44,6 +46,10 @@ class _TimedOnePass(_Timed, OnePassDrafter):
         with self.clock.stage("draft"):
             return self.inner.marginals(root, k)
 
+    def logits(self, root: int) -> Tensor:
+        with self.clock.stage("draft"):
+            return self.inner.logits(root)
+
 
 class _TimedStepwise(_Timed, StepwiseDrafter):
     inner: StepwiseDrafter
@@ -55,6 +61,14 @@ class _TimedStepwise(_Timed, StepwiseDrafter):
     def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
         with self.clock.stage("draft"):
             return self.inner.expand(tokens, parents, k)
+
+    def start_logits(self, root: int) -> Tensor | None:
+        with self.clock.stage("draft"):
+            return self.inner.start_logits(root)
+
+    def expand_logits(self, tokens: Ints, parents: Ints) -> Tensor | None:
+        with self.clock.stage("draft"):
+            return self.inner.expand_logits(tokens, parents)
 
     def fill(self, root: int, template: Template) -> Tree:
         with self.clock.stage("draft"):

@@ -11,6 +11,7 @@ from decoding.strategies.ddtree import DDTree
 from decoding.strategies.fixed import Fixed
 from decoding.strategies.linear import Linear
 from decoding.strategies.recycle import Recycle
+from decoding.strategies.sampled import Sampled
 
 STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "ar": AR,
@@ -18,6 +19,7 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "fixed": Fixed,
     "recycle": Recycle,
     "ddtree": DDTree,
+    "sampled": Sampled,
 }
 
 

@@ -4,7 +4,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import torch
+
 from decoding.drafters.base import Drafter
+from decoding.draws import Drawn, Draws
+from decoding.sampling import Sampling
 from decoding.settings import Settings
 from decoding.types import Marginals, Tree, Verdict
 
@@ -22,6 +26,8 @@ class Growth:
     marginals: Marginals | None = None
     decision: dict[str, Any] = field(default_factory=dict)
     """What was decided and why; JSON values only."""
+    draws: Draws | None = None
+    """The draws behind a sampled tree; None where nothing was drawn."""
 
 
 class Strategy(ABC, Generic[SettingsT]):
@@ -34,6 +40,8 @@ class Strategy(ABC, Generic[SettingsT]):
     needs: ClassVar[frozenset[DrafterKind]]
     """Kinds of drafter that it can work with; empty where it uses none."""
     needs_logprobs: ClassVar[bool] = False
+    candidates: ClassVar[frozenset[Drawn]] = frozenset({Drawn.BEST})
+    """How the candidates of its trees may be chosen; `drawn` says how they are with its settings."""
     usual_drafters: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     """What it drafts with when none is named: the first that there is and that fits."""
     settings_class: ClassVar[type[Settings]]
@@ -42,9 +50,17 @@ class Strategy(ABC, Generic[SettingsT]):
         self.settings = settings
 
     @property
+    def drawn(self) -> Drawn:
+        """How the candidates of its trees are chosen: a verifier may rely on it."""
+        return Drawn.BEST
+
+    @property
     @abstractmethod
     def max_nodes(self) -> int:
         """The most drafted nodes a tree of these settings can have (the root not counted)."""
+
+    def begin(self, sampling: Sampling, rng: torch.Generator) -> None:
+        """A new run: how the target samples, and the run's generator, for strategies that draw."""
 
     @abstractmethod
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
