@@ -118,7 +118,7 @@ class Traversal(Verifier):
 def _reject(parent: _Open, token: int, drawn: Drawn) -> None:
     """Takes from `parent` what its rejected candidate has accounted for."""
     parent.target, mass = residual(parent.target, parent.draft, parent.weight)
-    shortfall = mass + 1.0 - parent.weight
+    shortfall = mass + (1.0 - parent.weight)  # summed in this order, a weight of 1 stays exactly 1
     # Both are 0 only at a weight of 1 with nothing missing, where a rejection has probability 0.
     parent.weight = mass / shortfall if shortfall > 0.0 else parent.weight
     if drawn is Drawn.DISTINCT:
