@@ -131,7 +131,7 @@ def test_the_first_draw_of_every_node_follows_the_drafter() -> None:
     for replacement in (True, False):
         strategy = begun(seed=6, replacement=replacement, budget=8, depth=2, width=2, measured=False, acceptance=0.5)
         first, below = np.zeros(VOCAB), np.zeros(VOCAB)
-        for _ in range(600):
+        for _ in range(300):
             growth = strategy.grow(Dense(1), 5, 9)
             assert growth.draws is not None
             drawn = growth.draws.below(growth.tree)
@@ -141,7 +141,7 @@ def test_the_first_draw_of_every_node_follows_the_drafter() -> None:
                     below[growth.tree.token[drawn[child][0]]] += 1
         for counts, probs in ((first, q), (below, below_q)):
             total = counts.sum()
-            assert total > 200
+            assert total > 100
             assert (np.abs(counts / total - probs) < 4 * np.sqrt(probs * (1 - probs) / total) + 1e-9).all()
 
 
@@ -219,4 +219,4 @@ def test_the_shape_follows_the_measured_acceptance(measured: bool) -> None:
         growth = strategy.grow(Dense(5), 5, 9)
         strategy.observe(growth.tree, verdict_on(growth, [0]))
     after = depths(strategy.grow(Dense(5), 5, 9).tree.parent).max()
-    assert (after < before) is measured
+    assert bool(after < before) is measured

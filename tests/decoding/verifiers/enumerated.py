@@ -181,13 +181,18 @@ def exact(sampling: Sampling, length: int) -> NDArray[np.float64]:
 
 
 def p_value(texts: NDArray[np.int64], sampling: Sampling) -> float:
-    """Pearson's chi-square of the counts of whole sequences; 0 where something impossible came out.
+    """How well the counts of whole sequences fit the exact distribution; see `fit_p_value`."""
+    return fit_p_value(texts, exact(sampling, texts.shape[1]), VOCAB)
 
-    Sequences expected fewer than 5 times are pooled, which keeps the chi-square law a good approximation.
+
+def fit_p_value(texts: NDArray[np.int64], probs: NDArray[np.float64], vocab: int) -> float:
+    """Pearson's chi-square of the counts of sequences `[count, length]`; 0 where something impossible came out.
+
+    `probs` are those of all sequences, in the order of `itertools.product`. Sequences expected fewer than 5 times are
+    pooled, which keeps the chi-square law a good approximation.
     """
     count, length = texts.shape
-    probs = exact(sampling, length)
-    codes = texts @ (VOCAB ** np.arange(length - 1, -1, -1))
+    codes = texts @ (vocab ** np.arange(length - 1, -1, -1))
     seen = np.bincount(codes, minlength=len(probs)).astype(np.float64)
     if seen[probs == 0].any():
         return 0.0
