@@ -109,7 +109,7 @@ def likeliest_template(acceptance: Sequence[float], budget: int, depth: int) -> 
 
     `acceptance` `[ranks]` holds how often a node's k-th candidate is the accepted one; it must not rise, and ranks
     beyond it are not used. A node is reached with the product of its path's entries, and the expected number of
-    accepted tokens is the sum of these over all nodes (Sequoia, Proposition 3.4), so the `budget` nodes of highest
+    accepted tokens is the sum of these over all nodes, so the `budget` nodes of highest
     product, no deeper than `depth`, are the best tree. They make a tree because no node exceeds its parent or an
     earlier sibling; Sequoia's dynamic program, which does not ask the entries to fall, then finds nothing better.
 

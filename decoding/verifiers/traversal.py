@@ -40,7 +40,7 @@ class Traversal(Verifier):
 
     q loses x if the candidates were drawn without replacement, and the next candidate of u is tried; a node without
     further candidates is itself a leaf. A token that the target finds unlikely can thus be made up for by likely ones
-    below it, and a rejected leaf leaves its ancestors in play: so it accepts more than the rules from the root down.
+    below it, and a rejected leaf leaves its ancestors in play.
 
     Why it is lossless. Claim: whatever is known from outside the subtree of u, it is accepted (u itself or something
     below it) with probability a, and what is then emitted after u follows p and, beyond the first token, the target.
@@ -51,9 +51,9 @@ class Traversal(Verifier):
     claim again, for the candidates that are left. They are drawn from q (or from q without x) whatever else is known
     of x's subtree, since candidates of different nodes are drawn apart. At the root a = 1: something is accepted.
 
-    The paper's text could not be had in full here; the updates were derived as above and agree with what is known of
-    its Algorithm 2. The first candidates of a path are taken down at once, as in the paper's traversal; a subtree of
-    weight 0 (also an independent draw that repeats a rejected one) is skipped, because it would be rejected anyway.
+    The paper could not be had in full here: the updates are derived as above, and on a chain they are those of Block
+    Verification. A subtree of weight 0 (also an independent draw that repeats a rejected one) is skipped, because it
+    would be rejected anyway.
     """
 
     name = "traversal"
@@ -63,7 +63,7 @@ class Traversal(Verifier):
     needs_candidates = frozenset({Drawn.INDEPENDENT, Drawn.DISTINCT})
 
     def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator, draws: Draws | None = None) -> Verdict:
-        """Keeps the target's float32 logits of all nodes with draws below them: as much memory as `Draws`."""
+        """Keeps the target's float32 logits of every node with draws below it: 4 bytes * vocabulary each."""
         below = self.require_draws(tree, draws)
         inner = [node for node, drawn in enumerate(below) if drawn]
         kept: dict[int, Tensor] = {}
@@ -76,14 +76,20 @@ class Traversal(Verifier):
         opinions = scores.opinions(tree, visit)
         path, target = [0], torch.empty(0)
         if draws is not None:
-            path, target = self._climb(tree, below, kept, draws, rng)
+            path, target = self._climb(tree, below, kept, draws, rng, scores.hidden.device)
         if not len(target):
             target = self._target(scores.logits(slice(path[-1], path[-1] + 1))[0])
         bonus = int(draw(target[None], rng))
         return opinions.verdict(path, [*tree.token[path[1:]].tolist(), bonus])
 
     def _climb(
-        self, tree: Tree, below: list[list[int]], logits: dict[int, Tensor], draws: Draws, rng: torch.Generator
+        self,
+        tree: Tree,
+        below: list[list[int]],
+        logits: dict[int, Tensor],
+        draws: Draws,
+        rng: torch.Generator,
+        device: torch.device,
     ) -> tuple[list[int], Tensor]:
         """The accepted path and what its last node's `_Open.target` has become."""
 
@@ -105,7 +111,7 @@ class Traversal(Verifier):
                     path.append(opened(child, weight))
                 else:
                     _reject(top, token, draws.drawn)
-            elif chance(top.weight, rng, draws.probs.device):
+            elif chance(top.weight, rng, device):
                 return [open_.node for open_ in path], top.target
             else:
                 path.pop()

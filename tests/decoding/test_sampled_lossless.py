@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from decoding.devices import exact_float32
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter, Observation, OnePassDrafter
 from decoding.errors import Incompatible
@@ -23,7 +24,7 @@ from decoding.types import Marginals, Round, Summary
 from decoding.verifiers import VERIFIERS, make_verifier
 from tests.decoding.test_lossless import NEW_TOKENS, PROMPT, plain_greedy
 from tests.decoding.verifiers.enumerated import fit_p_value
-from tests.tiny_models import FAMILIES, VOCAB, tiny_target
+from tests.tiny_models import FAMILIES, VOCAB, tiny_model, tiny_target
 
 SMALL = 5
 LENGTH = 3
@@ -75,6 +76,21 @@ def test_greedy_runs_are_token_exact(family: str, replacement: bool) -> None:
         assert list(summary.output_ids) == expected
         accepted += sum(item.verdict.accepted for item in rounds)
     assert accepted > 0
+
+
+@pytest.mark.cuda
+def test_on_cuda_the_draws_stay_there() -> None:
+    exact_float32()
+    target = Target(tiny_model("llama").to("cuda"), None, "llama")
+    expected = plain_greedy(target, PROMPT, NEW_TOKENS)
+    for verifier in (None, "multi-round", "without-replacement", "traversal", "eagle"):
+        sampling = Sampling() if verifier is None else Sampling(1e-6)
+        settings = {"replacement": verifier == "multi-round", "temperature": 1.0, "budget": 12}
+        _, summary = run(
+            target, Autoregressive(target, VOCAB), "sampled", settings, verifier, sampling,
+            prompt_ids=PROMPT, max_new_tokens=NEW_TOKENS,
+        )  # fmt: skip
+        assert list(summary.output_ids) == expected
 
 
 @pytest.mark.parametrize("verifier", ["multi-round", "without-replacement", "traversal", "eagle"])

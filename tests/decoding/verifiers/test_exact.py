@@ -202,7 +202,7 @@ def test_eagle_is_exact_for_any_fixed_tree(branches: Branches) -> None:
 
 def test_block_verification_s_worked_example(branches: Branches) -> None:
     """Two tokens of target 1/3, 2/3 and drafter 2/3, 1/3, apart: 10/9 accepted token by token, 11/9 as a block
-    (arXiv 2403.10444, section 2)."""
+    (the motivating example of arXiv 2403.10444)."""
     tables = Table(0, one_law=(1 / 3, 2 / 3, 0.0)), Table(0, one_law=(2 / 3, 1 / 3, 0.0))
     chain = {"budget": 2, "depth": 2, "width": 1}
     by_token = law(branches, "multi-round", Drawn.INDEPENDENT, tables=tables, **chain)
