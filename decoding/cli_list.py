@@ -58,6 +58,7 @@ def everything() -> dict[str, list[dict[str, Any]]]:
                     if strategy.needs
                     else "needs no drafter",
                     *([f"{strategy.retrieval} stands beside it"] if strategy.retrieval else []),
+                    *([f"candidates: {' or '.join(sorted(strategy.candidates))}"] if strategy.needs else []),
                     *(option.describe() for option in options_of(strategy.settings_class).values()),
                 ],
             }

@@ -5,7 +5,10 @@ from typing import Literal
 
 from decoding.errors import Incompatible
 from decoding.settings import Settings
+from decoding.strategies import STRATEGIES
 from decoding.strategies.base import Strategy
+from decoding.verifiers import VERIFIERS
+from decoding.verifiers.base import Verifier
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,24 @@ def require_fit(target: TargetInfo, drafter: DrafterInfo | None, strategy: type[
     """Raises Incompatible where `misfit` finds a reason."""
     if reason := misfit(target, drafter, strategy):
         raise Incompatible(reason, "See what fits with: python -m decoding list")
+
+
+def require_verifier_fit(strategy: Strategy[Settings], verifier: type[Verifier]) -> None:
+    """Raises Incompatible where the verifier is not lossless for the strategy's candidates as its settings have them.
+
+    The message names both and how the candidates are chosen; the hint names the verifiers that fit this strategy, and
+    the strategies that fit this verifier.
+    """
+    drawn = strategy.drawn
+    if not strategy.needs or drawn in verifier.needs_candidates:
+        return
+    verifiers = [
+        name for name, kind in VERIFIERS.items() if kind.greedy == verifier.greedy and drawn in kind.needs_candidates
+    ]
+    drawing = [name for name, kind in STRATEGIES.items() if kind.candidates & verifier.needs_candidates]
+    raise Incompatible(
+        f"The verifier {verifier.name!r} is lossless only for {verifier.lossless_for}; with these settings the "
+        f"candidates of {strategy.name!r} are {drawn}.",
+        f"Use the verifier {' or '.join(map(repr, verifiers))}, or the strategy {' or '.join(map(repr, drawing))} "
+        f"with candidates {' or '.join(sorted(verifier.needs_candidates))}.",
+    )

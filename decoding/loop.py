@@ -122,6 +122,7 @@ class _Run:
         reset_peak(target.device)
         committed = min(len(request.prompt_ids) + request.max_new_tokens, target.max_context)
         nodes = strategy.max_nodes + 1
+        strategy.begin(request.prompt_ids, verifier.sampling, self.rng)
         with memory_guard(f"a cache of {committed + nodes} positions"):
             taps = drafter.taps if drafter else ()
             self.context: TargetContext = target.open(committed, nodes, taps, request.cache)
@@ -141,7 +142,6 @@ class _Run:
         for source in (self.drafter, self.retrieval):
             if source is not None:
                 source.observe(observation)
-        self.strategy.begin(ids)
         first_text = self._append([first])[0]
         return self._header(first, first_text)
 
@@ -159,7 +159,7 @@ class _Run:
             scores = self.context.score(layout)
             scores.head = clock.charge("verify", scores.head)
         with clock.stage("walk"):
-            verdict = self.verifier.verify(tree, scores, self.rng)
+            verdict = self.verifier.verify(tree, scores, self.rng, growth.draws)
         with clock.stage("commit"):
             features = self.context.commit(tree, verdict.path)
         with clock.stage("update"):

@@ -18,11 +18,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor, cat
+from torch import Generator, Tensor, cat
 
 from decoding.drafters.base import Drafter, Observation, OnePassDrafter, no_next
 from decoding.errors import Incompatible
 from decoding.loop import Request, decode
+from decoding.sampling import Sampling
 from decoding.settings import Settings
 from decoding.strategies import make_strategy
 from decoding.strategies.base import Growth, Strategy
@@ -107,6 +108,7 @@ def replay(recording: Recording, drafter: Drafter, strategy: Strategy[Settings])
         )
     prompt, output = len(recording.prompt_ids), recording.output_ids
     drafter.begin(min(prompt + recording.max_new_tokens, recording.max_context) + strategy.max_nodes + 1)
+    strategy.begin(recording.prompt_ids, Sampling(), Generator())
     try:
         drafter.observe(recording.observation(0, prompt, drafter))
         written, index = 1, 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from decoding.calibration import load_calibration
 from decoding.detokenizer import token_piece
+from decoding.fit import require_verifier_fit
 from decoding.loop import Request, decode, never
 from decoding.metrics import first_divergence
 from decoding.model_store import ModelStore
@@ -147,6 +148,7 @@ class _Prepared:
         self.sampling = Sampling(settings.temperature, settings.top_p, settings.top_k)
         self.verifier = make_verifier(settings.verifier, self.sampling)
         self.strategy = make_strategy(settings.strategy, settings.settings)
+        require_verifier_fit(self.strategy, type(self.verifier))
         self.settings = settings
         info = models.choose_drafter(settings.target, settings.drafter, STRATEGIES[settings.strategy])
         if info is not None:

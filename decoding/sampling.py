@@ -79,9 +79,32 @@ def draw(probs: Tensor, rng: torch.Generator) -> Tensor:
     One float64 uniform number per row, on the device of `probs` and `rng`, and no host synchronisation. A token of
     probability 0 is never drawn.
     """
+    return _invert(probs, 1, rng)[:, 0]
+
+
+def draw_with_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """`count` independent tokens `[rows, count]` int64 from each row of `probs` `[rows, vocab]`, as `draw` draws."""
+    return _invert(probs, count, rng)
+
+
+def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """`count` different tokens `[rows, count]` int64 from each row, one after the other.
+
+    Each comes from what the ones before it have left of the row, renormalised; -1 where nothing is left.
+    """
+    left = probs.to(torch.float64, copy=True)
+    drawn = []
+    for _ in range(count):
+        token = draw(left, rng)
+        drawn.append(token.masked_fill_(token == left.shape[1], -1))  # a row without mass is searched to its end
+        left.scatter_(1, token.clamp_min(0)[:, None], 0.0)
+    return torch.stack(drawn, dim=1)
+
+
+def _invert(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
     mass = probs.to(torch.float64).cumsum(-1)
     total = mass[:, -1:]
-    uniform = torch.rand(len(probs), 1, generator=rng, dtype=torch.float64, device=probs.device)
+    uniform = torch.rand(len(probs), count, generator=rng, dtype=torch.float64, device=probs.device)
     # Rounding must not bring the point up to the total: there, the search would run off the end.
     point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
-    return torch.searchsorted(mass, point, right=True)[:, 0]
+    return torch.searchsorted(mass, point, right=True)

@@ -113,6 +113,33 @@ def scaled_template(widths: Sequence[int], budget: int, choices: int = CHOICES) 
     return _from_paths(chosen)
 
 
+def likeliest_template(acceptance: Sequence[float], budget: int, depth: int) -> Template:
+    """Sequoia's optimal static tree (arXiv 2402.12374, section 3.1): the most expected accepted tokens.
+
+    `acceptance` `[ranks]` holds how often a node's k-th candidate is the accepted one; it must not rise, and ranks
+    beyond it are not used. A node is reached with the product of its path's entries, and the expected number of
+    accepted tokens is the sum of these over all nodes, so the `budget` nodes of highest
+    product, no deeper than `depth`, are the best tree. They make a tree because no node exceeds its parent or an
+    earlier sibling; Sequoia's dynamic program, which does not ask the entries to fall, then finds nothing better.
+
+    With [.6, .3] and budget 3: 1 (.6), 1-1 (.36), 2 (.3), ahead of 1-1-1 (.216).
+    """
+    if any(later > earlier for earlier, later in pairwise(acceptance)):
+        raise ValueError("the acceptance of later candidates must not exceed that of earlier ones")
+    # A least path first: ties go to the shallower one, so that a parent at acceptance 1 still precedes its child.
+    queue: list[tuple[float, int, Path]] = [(-acceptance[0], 1, (1,))] if depth > 0 else []
+    chosen: list[Path] = []
+    while queue and len(chosen) < budget:
+        negated, length, path = heapq.heappop(queue)
+        chosen.append(path)
+        if path[-1] < len(acceptance):
+            sibling = negated / acceptance[path[-1] - 1] * acceptance[path[-1]] if negated else 0.0
+            heapq.heappush(queue, (sibling, length, (*path[:-1], path[-1] + 1)))
+        if length < depth:
+            heapq.heappush(queue, (negated * acceptance[0], length + 1, (*path, 1)))
+    return _from_paths(chosen)
+
+
 def _paths_of_widths(widths: Sequence[int], choices: int) -> list[Path]:
     found: list[Path] = []
     level: list[Path] = [()]

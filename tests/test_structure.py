@@ -11,7 +11,7 @@ LAYERS = (
     {"types", "errors", "settings", "provenance", "memory", "stage_clock", "detokenizer", "prompts", "presets",
      "user_cache", "measuring", "files", "shipped"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
-     "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows"},
+     "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows", "draws"},
     {"layout", "kv_cache", "scores"},
     {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store"},
     {"loop", "metrics", "trace", "trace_schema", "run", "replay", "calibrate"},

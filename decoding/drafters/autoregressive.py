@@ -71,25 +71,31 @@ class Autoregressive(StepwiseDrafter):
         if self._length == 0:
             self._prefill(keep=0)
 
-    @torch.inference_mode()
     def start(self, root: int, k: int) -> Candidates:
+        return self._candidates(self.start_logits(root), 1, k)
+
+    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
+        """As `StepwiseDrafter.expand`; nothing is proposed beyond the drafter's own context."""
+        return self._candidates(self.expand_logits(tokens, parents), len(tokens), k)
+
+    @torch.inference_mode()
+    def start_logits(self, root: int) -> Tensor | None:
         self._forget_round()
         if not self._fits(len(self._waiting) + 1):
-            return no_candidates(1, k)
+            return None
         self._prefill(keep=PREFILL_CHUNK)
         tokens = np.array([*self._waiting, root], np.int32)
         hidden = self._forward(self._chain(tokens), len(tokens))
         self._length += len(self._waiting)
         self._waiting.clear()
         self._add_nodes(np.array([root]), np.array([-1]), np.ones((1, 1), np.bool_), np.zeros(1, np.int32))
-        return self._candidates(hidden[-1:], k)
+        return self.model.head(hidden[-1:]).float()
 
     @torch.inference_mode()
-    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
-        """As `StepwiseDrafter.expand`; nothing is proposed beyond the drafter's own context."""
+    def expand_logits(self, tokens: Ints, parents: Ints) -> Tensor | None:
         depth = self._depth[parents] + 1
         if not self._fits(int(depth.max()) + 1):
-            return no_candidates(len(tokens), k)
+            return None
         visible = np.concatenate([self._seen[parents], np.eye(len(tokens), dtype=np.bool_)], axis=1)
         model = self.model
         layout = nodes_layout(
@@ -97,7 +103,7 @@ class Autoregressive(StepwiseDrafter):
         )
         hidden = self._forward(layout, len(tokens))
         self._add_nodes(tokens, parents, visible, depth)
-        return self._candidates(hidden, k)
+        return self.model.head(hidden).float()
 
     def _add_nodes(self, tokens: Ints, parents: Ints, visible: NDArray[np.bool_], depth: Ints) -> None:
         before = len(self._depth)
@@ -132,6 +138,7 @@ class Autoregressive(StepwiseDrafter):
         self._cache.advance(count)
         return hidden
 
-    def _candidates(self, hidden: Tensor, k: int) -> Candidates:
-        """The `k` most likely tokens after each row `[rows, hidden]`."""
-        return best_candidates(self.model.head(hidden).float(), k, self.name)
+    @torch.inference_mode()
+    def _candidates(self, logits: Tensor | None, rows: int, k: int) -> Candidates:
+        """The `k` most likely tokens of each row of `logits` `[rows, vocab]`; none without logits."""
+        return no_candidates(rows, k) if logits is None else best_candidates(logits, k, self.name)

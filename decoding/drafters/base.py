@@ -6,7 +6,8 @@ A drafter lives through one run like this, always in this order:
     observe(prompt)                    the committed prompt
     then, each round:
         marginals(root, k)             one-pass, at most once; or
-        start(root), expand(...) ...   stepwise, one call per depth
+        start(root), expand(...) ...   stepwise, one call per depth; or
+        logits(root); start_logits(root), expand_logits(...) ...   likewise, with whole distributions
         observe(committed)             what the target has just committed
     end()                              free what the run held
 
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from decoding.errors import Incompatible
 from decoding.template import Template
 from decoding.types import Floats, Ints, Marginals, Source, Tree
 
@@ -92,6 +94,13 @@ class OnePassDrafter(Drafter):
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each position after the root; one forward pass, one copy to the host."""
 
+    def logits(self, root: int) -> Tensor:
+        """Float32 logits `[positions, vocab]` on the device; one forward pass. -inf marks an impossible token.
+
+        Raises Incompatible where the drafter knows no whole distributions, as this does.
+        """
+        raise _no_distributions(self)
+
 
 class StepwiseDrafter(Drafter):
     """Expands a frontier of nodes, one depth at a time.
@@ -107,6 +116,18 @@ class StepwiseDrafter(Drafter):
     def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
         """Adds the nodes `tokens` below the given earlier nodes `parents` (both `[frontier]`) and returns the
         `k` best children of each, as `[frontier, k]`. One forward pass for the whole frontier."""
+
+    def start_logits(self, root: int) -> Tensor | None:
+        """As `start`, but the float32 logits `[1, vocab]` of the root's children, on the device.
+
+        -inf marks an impossible token. None where the drafter's own context has no room left. Raises Incompatible
+        where the drafter knows no whole distributions, as this does.
+        """
+        raise _no_distributions(self)
+
+    def expand_logits(self, tokens: Ints, parents: Ints) -> Tensor | None:
+        """As `expand`, but the logits `[frontier, vocab]`, as `start_logits` gives them."""
+        raise _no_distributions(self)
 
     def fill(self, root: int, template: Template) -> Tree:
         """A whole round at once: the tree that `template` makes below `root`, as far as there are candidates."""
@@ -155,6 +176,13 @@ def below(root: int, template: Template) -> Ints:
     given = np.full(len(template), -1, np.int32)
     given[0] = root
     return given
+
+
+def _no_distributions(drafter: Drafter) -> Incompatible:
+    return Incompatible(
+        f"{drafter.name} gives no whole distributions, so nothing can be drawn from them.",
+        "Choose a language model or a block-diffusion drafter, or a strategy that takes the drafter's best tokens.",
+    )
 
 
 def no_next(seen: int = 0) -> Ints:

@@ -15,7 +15,7 @@ from decoding.drafters.base import Observation, OnePassDrafter
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_mask
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
-from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
+from decoding.drafters.draft_tokens import HeadOver, in_target_ids, over_vocabulary, read_draft_tokens
 from decoding.drafters.network import Embed, Rotation, rotation, unscaled
 from decoding.errors import BadRequest, Incompatible
 from decoding.marginals import top_marginals
@@ -90,13 +90,18 @@ class BlockDiffusionDrafter(OnePassDrafter):
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
-        found = top_marginals(self.logits(root), k)
+        found = top_marginals(self._kept_logits(root), k)
         return found if self._target_id is None else in_target_ids(found, self._target_id)
 
     @torch.inference_mode()
     def logits(self, root: int) -> Tensor:
-        """Float32 logits on the device, after the config's multiplier and soft cap: `[positions, vocab]`, or
-        `[positions, kept]` of a drafter with draft tokens of its own."""
+        """Float32 logits `[positions, vocab]` on the device, after the config's multiplier and soft cap; -inf for
+        what is not among the draft tokens."""
+        kept = self._kept_logits(root)
+        return kept if self._target_id is None else over_vocabulary(kept, self._target_id, self.vocab_size)
+
+    def _kept_logits(self, root: int) -> Tensor:
+        """Logits `[positions, kept]` of the draft tokens."""
         run, config = self._started(), self.config
         self._block_ids[0] = root
         embedded = self._embed(self._block_ids)

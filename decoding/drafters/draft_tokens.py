@@ -50,3 +50,10 @@ def read_draft_tokens(folder: Path, target_vocab: int) -> Tensor | None:
 def in_target_ids(marginals: Marginals, ids: Ints) -> Marginals:
     """Marginals over places in `ids` as marginals over the target's vocabulary."""
     return Marginals(ids[marginals.token].astype(np.int32), marginals.logprob)
+
+
+def over_vocabulary(logits: Tensor, ids: Ints, vocab_size: int) -> Tensor:
+    """Logits `[rows, kept]` of the tokens `ids` as logits `[rows, vocab]`; -inf for all others."""
+    spread = logits.new_full((len(logits), vocab_size), -torch.inf)
+    spread[:, torch.from_numpy(ids).to(logits.device, torch.int64)] = logits
+    return spread

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
 from decoding.drafters.candidates import best_candidates, no_candidates
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module, tensor_names
+from decoding.drafters.draft_tokens import over_vocabulary
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import Embed, rotation, unscaled
@@ -100,25 +101,39 @@ class Eagle3Drafter(StepwiseDrafter):
         if self._length == 0:
             self._prefill(keep=1)
 
-    @torch.inference_mode()
     def start(self, root: int, k: int) -> Candidates:
+        return self._candidates(self._start(root), 1, k)
+
+    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
+        """As `StepwiseDrafter.expand`; nothing is proposed beyond the drafter's own context."""
+        return self._candidates(self._expand(tokens, parents), len(tokens), k)
+
+    def start_logits(self, root: int) -> Tensor | None:
+        return self._over_vocabulary(self._start(root))
+
+    def expand_logits(self, tokens: Ints, parents: Ints) -> Tensor | None:
+        return self._over_vocabulary(self._expand(tokens, parents))
+
+    @torch.inference_mode()
+    def _start(self, root: int) -> Tensor | None:
+        """Logits `[1, draft_vocab]` below the root; None where the drafter's own context is full."""
         self._forget_round()
         if self._full or not self._waiting:
-            return no_candidates(1, k)
+            return None
         self._prefill(keep=PREFILL_CHUNK)
         tokens = np.array([*self._waiting[1:], root], np.int32)
         state = self._forward(self._chain(tokens), self._hidden, self._length)[-1:]
         self._length += len(tokens) - 1
         self._waiting, self._hidden = self._waiting[-1:], self._hidden[-1:]
         self._add_nodes(tokens[-1:], np.ones((1, 1), np.bool_), np.zeros(1, np.int32), state)
-        return self._candidates(state, k)
+        return self.model.logits(state).float()
 
     @torch.inference_mode()
-    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
-        """As `StepwiseDrafter.expand`; nothing is proposed beyond the drafter's own context."""
+    def _expand(self, tokens: Ints, parents: Ints) -> Tensor | None:
+        """Logits `[nodes, draft_vocab]` below the new nodes; None as in `_start`."""
         depth = self._depth[parents] + 1
         if self._length + int(depth.max()) >= self._room:
-            return no_candidates(len(tokens), k)
+            return None
         visible = np.concatenate([self._seen[parents], np.eye(len(tokens), dtype=np.bool_)], axis=1)
         layout = nodes_layout(
             tokens, depth, visible, self._length, FULL_ATTENTION, self._device, self._dtype, earlier_depth=self._depth
@@ -126,7 +141,7 @@ class Eagle3Drafter(StepwiseDrafter):
         above = torch.from_numpy(parents.astype(np.int64)).to(self._device)
         state = self._forward(layout, self._state[above], self._length + len(self._token))
         self._add_nodes(tokens, visible, depth, state)
-        return self._candidates(state, k)
+        return self.model.logits(state).float()
 
     def _fused(self, features: Tensor | None, rows: int) -> Tensor:
         expected = (rows, len(self.taps) * self.config.target_hidden)
@@ -177,8 +192,14 @@ class Eagle3Drafter(StepwiseDrafter):
             state: Tensor = self.model(embedded, hidden, remember, self._rotation[layout.position_ids[0]], mask)
         return state
 
-    def _candidates(self, state: Tensor, k: int) -> Candidates:
-        found = best_candidates(self.model.logits(state).float(), k, self.name)
+    def _over_vocabulary(self, logits: Tensor | None) -> Tensor | None:
+        return None if logits is None else over_vocabulary(logits, self._target_id, self.vocab_size)
+
+    @torch.inference_mode()
+    def _candidates(self, logits: Tensor | None, rows: int, k: int) -> Candidates:
+        if logits is None:
+            return no_candidates(rows, k)
+        found = best_candidates(logits, k, self.name)
         return Candidates(np.where(found.token < 0, -1, self._target_id[found.token]), found.logprob)
 
 

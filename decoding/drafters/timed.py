@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from torch import Tensor
+
 from decoding.drafters.base import Candidates, Drafter, Filled, Observation, OnePassDrafter, StepwiseDrafter
 from decoding.stage_clock import StageClock
 from decoding.template import Template
@@ -56,6 +58,10 @@ class _TimedOnePass(_Timed, OnePassDrafter):
         with self.clock.stage(self.stage):
             return self.inner.marginals(root, k)
 
+    def logits(self, root: int) -> Tensor:
+        with self.clock.stage(self.stage):
+            return self.inner.logits(root)
+
 
 class _TimedStepwise(_Timed, StepwiseDrafter):
     inner: StepwiseDrafter
@@ -75,3 +81,11 @@ class _TimedStepwise(_Timed, StepwiseDrafter):
     def look_up_soon(self, given: Ints, template: Template) -> Callable[[], Filled]:
         with self.clock.stage(self.stage):
             return self.clock.charge(self.stage, self.inner.look_up_soon(given, template))
+
+    def start_logits(self, root: int) -> Tensor | None:
+        with self.clock.stage(self.stage):
+            return self.inner.start_logits(root)
+
+    def expand_logits(self, tokens: Ints, parents: Ints) -> Tensor | None:
+        with self.clock.stage(self.stage):
+            return self.inner.expand_logits(tokens, parents)

@@ -21,6 +21,7 @@ from decoding.strategies.opt_tree import OptTree
 from decoding.strategies.pld import PLD
 from decoding.strategies.recycle import Recycle
 from decoding.strategies.sam import Sam
+from decoding.strategies.sampled import Sampled
 from decoding.strategies.svip import SVIP
 
 STRATEGIES: dict[str, type[Strategy[Any]]] = {
@@ -40,6 +41,7 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "svip": SVIP,
     "graft": Graft,
     "graft-block": GraftBlock,
+    "sampled": Sampled,
 }
 
 

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import torch
+
 from decoding.drafters.base import Drafter, StepwiseDrafter
+from decoding.draws import Drawn, Draws
+from decoding.sampling import Sampling
 from decoding.settings import Settings
 from decoding.types import Marginals, Tree, Verdict
 
@@ -23,6 +27,8 @@ class Growth:
     marginals: Marginals | None = None
     decision: dict[str, Any] = field(default_factory=dict)
     """What was decided and why; JSON values only."""
+    draws: Draws | None = None
+    """The draws behind a sampled tree; None where nothing was drawn."""
 
 
 class Strategy(ABC, Generic[SettingsT]):
@@ -35,6 +41,8 @@ class Strategy(ABC, Generic[SettingsT]):
     needs: ClassVar[frozenset[DrafterKind]]
     """Kinds of drafter that it can work with; empty where it uses none."""
     needs_logprobs: ClassVar[bool] = False
+    candidates: ClassVar[frozenset[Drawn]] = frozenset({Drawn.BEST})
+    """How the candidates of its trees may be chosen; `drawn` says how they are with its settings."""
     usual_drafters: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     """What it drafts with when none is named: the first that there is and that fits."""
     retrieval: ClassVar[str | None] = None
@@ -47,9 +55,18 @@ class Strategy(ABC, Generic[SettingsT]):
         self.settings = settings
 
     @property
+    def drawn(self) -> Drawn:
+        """How the candidates of its trees are chosen: a verifier may rely on it."""
+        return Drawn.BEST
+
+    @property
     @abstractmethod
     def max_nodes(self) -> int:
         """The most drafted nodes a tree of these settings can have (the root not counted)."""
+
+    def begin(self, prompt: Sequence[int], sampling: Sampling, rng: torch.Generator) -> None:
+        """A new run: its prompt, for strategies that look at the text or forget the last run; how the target samples,
+        and the run's generator, for strategies that draw."""
 
     @abstractmethod
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
@@ -60,9 +77,6 @@ class Strategy(ABC, Generic[SettingsT]):
     ) -> Growth:
         """What the loop calls. A strategy that declares a `retrieval` source overrides it; to others it is `grow`."""
         return self.grow(drafter, root, max_depth)
-
-    def begin(self, prompt: Sequence[int]) -> None:
-        """Called when a run begins, for strategies that look at the text or forget the last run."""
 
     def observe(self, tree: Tree, verdict: Verdict) -> None:
         """Called after each round, for strategies that adapt to what was accepted."""

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from decoding.drafters.base import Drafter
+from decoding.sampling import Sampling
 from decoding.settings import Settings, option
 from decoding.strategies.base import Growth, Strategy
 from decoding.tree import TreeBuilder
@@ -42,7 +44,7 @@ class Lookahead(Strategy[LookaheadSettings]):
 
     def __init__(self, settings: LookaheadSettings) -> None:
         super().__init__(settings)
-        self.begin(())
+        self._forget(())
 
     @property
     def max_nodes(self) -> int:
@@ -50,7 +52,10 @@ class Lookahead(Strategy[LookaheadSettings]):
         columns = {rows: window + level - 1 - rows for rows in range(1, level)}
         return max(rows * count - 1 for rows, count in columns.items()) + self.settings.guesses * (level - 1)
 
-    def begin(self, prompt: Sequence[int]) -> None:
+    def begin(self, prompt: Sequence[int], sampling: Sampling, rng: torch.Generator) -> None:
+        self._forget(prompt)
+
+    def _forget(self, prompt: Sequence[int]) -> None:
         """Row 0 starts with tokens of the prompt, drawn with a fixed seed, and is longer by what the first rounds eat
         until all N - 1 rows are there."""
         settings = self.settings

@@ -3,12 +3,20 @@
 from decoding.errors import Incompatible, UnknownName
 from decoding.sampling import Sampling
 from decoding.verifiers.base import Verifier
+from decoding.verifiers.eagle import Eagle
 from decoding.verifiers.greedy import Greedy
+from decoding.verifiers.multi_round import MultiRound
 from decoding.verifiers.sample_match import SampleMatch
+from decoding.verifiers.traversal import Traversal
+from decoding.verifiers.without_replacement import WithoutReplacement
 
 VERIFIERS: dict[str, type[Verifier]] = {
     "greedy": Greedy,
     "sample-match": SampleMatch,
+    "eagle": Eagle,
+    "multi-round": MultiRound,
+    "without-replacement": WithoutReplacement,
+    "traversal": Traversal,
 }
 
 

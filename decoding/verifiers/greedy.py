@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from decoding.draws import Draws
 from decoding.scores import TreeScores, require_finite
 from decoding.tree import child_with_token
 from decoding.types import Tree, Verdict
@@ -24,7 +25,7 @@ class Greedy(Verifier):
         require_finite(logits)
         return int(logits.argmax())
 
-    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:
+    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator, draws: Draws | None = None) -> Verdict:
         opinions = scores.opinions(tree)
         path: list[int] = []
         node: int | None = 0

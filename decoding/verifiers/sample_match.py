@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from decoding.draws import Draws
 from decoding.sampling import Sampling, draw, probabilities
-from decoding.scores import TreeScores, require_finite
+from decoding.scores import TreeScores
 from decoding.tree import child_with_token
 from decoding.types import Tree, Verdict
 from decoding.verifiers.base import Verifier
@@ -35,11 +36,7 @@ class SampleMatch(Verifier):
         super().__init__(sampling)
         self.lazy = lazy
 
-    def first(self, logits: Tensor, rng: torch.Generator) -> int:
-        require_finite(logits)
-        return int(self._draw(logits[None].to(torch.float32), rng))
-
-    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:
+    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator, draws: Draws | None = None) -> Verdict:
         lazy = scores.hidden.device.type == "cpu" if self.lazy is None else self.lazy
         return self._walk_along(tree, scores, rng) if lazy else self._draw_everywhere(tree, scores, rng)
 

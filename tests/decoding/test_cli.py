@@ -101,6 +101,18 @@ def test_sampling_is_seeded(target: str, capsys: pytest.CaptureFixture[str]) -> 
     assert outputs[0] != outputs[2]
 
 
+def test_every_verifier_above_temperature_0(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for verifier, replacement in (
+        ("multi-round", "true"), ("without-replacement", "false"), ("traversal", "false"), ("eagle", "true"),
+    ):  # fmt: skip
+        options = ["--verifier", verifier, "--set", f"replacement={replacement}", "--temperature", "0.8", "--json"]
+        assert generate(target, "--strategy", "sampled", "--drafter", "self", *options) == 0
+        said = result(capsys)
+        assert said["verifier"] == verifier
+        assert said["settings"]["replacement"] is (replacement == "true")
+        assert len(said["output_ids"]) == said["new_tokens"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -108,6 +120,15 @@ def test_sampling_is_seeded(target: str, capsys: pytest.CaptureFixture[str]) -> 
         (["--drafter", "magic"], ["magic"]),
         (["--verifier", "magic"], ["magic", "greedy"]),
         (["--verifier", "sample-match"], ["sample-match", "greedy"]),
+        (
+            ["--temperature", "1", "--strategy", "fixed", "--drafter", "self", "--verifier", "multi-round"],
+            ["multi-round", "fixed", "the drafter's best", "with replacement", "sample-match", "eagle", "'sampled'"],
+        ),
+        (
+            ["--temperature", "1", "--strategy", "sampled", "--drafter", "self", "--verifier", "multi-round"],
+            ["multi-round", "sampled", "without replacement", "traversal"],
+        ),
+        (["--strategy", "sampled", "--drafter", "prompt-lookup"], ["Prompt lookup", "log-probabilities"]),
         (["--strategy", "ddtree"], ["DDTree", "one-pass"]),
         (["--strategy", "ddtree", "--drafter", "prompt-lookup"], ["Prompt lookup", "stepwise"]),
         (["--strategy", "ar", "--drafter", "self"], ["no drafter"]),

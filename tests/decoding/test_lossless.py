@@ -128,7 +128,12 @@ def test_a_published_block_drafter_is_lossless(family: str, tmp_path: Path) -> N
     )  # fmt: skip
     drafter = load_drafter(str(tmp_path), target, print)
     expected = plain_greedy(target, PROMPT, NEW_TOKENS)
-    for strategy, settings in (("ddtree", {"budget": 30}), ("ddtree", {"budget": 200}), ("linear", {"budget": 4})):
+    for strategy, settings in (
+        ("ddtree", {"budget": 30}),
+        ("ddtree", {"budget": 200}),
+        ("linear", {"budget": 4}),
+        ("sampled", {"budget": 12}),
+    ):
         _, rounds, summary = run(target, drafter, strategy, settings)
         assert list(summary.output_ids) == expected, strategy
         assert all(item.tree.drafted > 0 for item in rounds[:-1])

@@ -5,7 +5,7 @@ import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from decoding.errors import BadRequest
-from decoding.sampling import Sampling, draw, probabilities
+from decoding.sampling import Sampling, draw, draw_with_replacement, draw_without_replacement, probabilities
 
 
 def warped(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -85,3 +85,30 @@ def test_a_draw_never_runs_off_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert draw(probs, torch.Generator()).tolist() == [1, 1, 0]
     monkeypatch.setattr(torch, "rand", lambda rows, *_, **__: torch.zeros(rows, 1, dtype=torch.float64))
     assert draw(probs.flip(1), torch.Generator()).tolist() == [1, 1, 2]
+
+
+def test_draws_with_replacement_are_independent_and_follow_the_rows() -> None:
+    probs = torch.tensor([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0]])
+    rows = draw_with_replacement(probs.repeat(4000, 1), 2, torch.Generator().manual_seed(1)).view(4000, 2, 2)
+    pairs = torch.bincount(rows[:, 0, 0] * 3 + rows[:, 0, 1], minlength=9) / 4000
+    torch.testing.assert_close(pairs, torch.outer(probs[0], probs[0]).flatten(), atol=0.035, rtol=0)  # 4 sigma
+    assert rows[:, 1].unique().tolist() == [1]
+
+
+def test_draws_without_replacement_follow_what_is_left() -> None:
+    probs = torch.tensor([0.6, 0.3, 0.1])
+    rows = draw_without_replacement(probs.repeat(4000, 1), 3, torch.Generator().manual_seed(2))
+    assert bool((rows.sort(1).values == torch.arange(3)).all())
+    expected = probs[:, None] * probs[None] / (1 - probs[:, None])
+    expected.fill_diagonal_(0)
+    pairs = torch.bincount(rows[:, 0] * 3 + rows[:, 1], minlength=9) / 4000
+    torch.testing.assert_close(pairs, expected.flatten(), atol=0.035, rtol=0)
+
+
+def test_nothing_is_left_after_the_last_token_of_a_row() -> None:
+    probs = torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [1.0, 1.0, 1.0]])
+    rows = draw_without_replacement(probs, 3, torch.Generator().manual_seed(3))
+    assert rows[0].tolist() == [1, -1, -1]
+    assert sorted(rows[1, :2].tolist()) == [0, 2]
+    assert rows[1, 2] == -1
+    assert sorted(rows[2].tolist()) == [0, 1, 2]

@@ -1,10 +1,11 @@
 """Templates: prefix-closed, of the stated widths, of exactly the asked size."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoding.template import (
@@ -12,6 +13,7 @@ from decoding.template import (
     DEPTH_COST,
     RECYCLE_WIDTHS,
     Template,
+    likeliest_template,
     rank_logprob,
     scaled_template,
     template_of_widths,
@@ -95,3 +97,52 @@ def test_rank_weights_fall():
     assert weights[0] == pytest.approx(-np.log(DEPTH_COST))
     assert weights == sorted(weights, reverse=True)
     assert (depths(np.array([-1, 0])) == [0, 1]).all()
+
+
+def expected_accepted(template: Template, acceptance: list[float]) -> float:
+    """Sequoia's objective: the sum over the nodes of the product of their paths' entries."""
+    return sum(float(np.prod([acceptance[rank] for rank in path])) for path in paths_of(template) if path)
+
+
+@cache
+def best_by_dynamic_program(acceptance: tuple[float, ...], budget: int, depth: int) -> float:
+    """Sequoia, section 3.1: the best subtree below a node with `budget` nodes, child by child.
+
+    `with_rest(k, n)` shares n nodes among the children from the k-th on; the k-th has to be there for the next.
+    """
+
+    @cache
+    def with_rest(rank: int, nodes: int) -> float:
+        if nodes == 0 or rank == len(acceptance) or depth == 0:
+            return 0.0
+        return max(
+            acceptance[rank] * (1 + best_by_dynamic_program(acceptance, own - 1, depth - 1))
+            + with_rest(rank + 1, nodes - own)
+            for own in range(1, nodes + 1)
+        )
+
+    return with_rest(0, budget)
+
+
+falling = st.lists(st.integers(0, 20), min_size=1, max_size=4).map(
+    lambda shares: tuple(sorted((share / 20 for share in shares), reverse=True))
+)
+
+
+@settings(deadline=None)
+@given(falling, st.integers(0, 12), st.integers(0, 5))
+def test_the_likeliest_template_is_sequoias_optimum(acceptance: tuple[float, ...], budget: int, depth: int):
+    template = likeliest_template(acceptance, budget, depth)
+    assert len(template) - 1 <= budget
+    assert len(template.levels) <= depth
+    paths = paths_of(template)
+    assert all(path[:-1] in paths and (path[-1] == 0 or (*path[:-1], path[-1] - 1) in paths) for path in paths if path)
+    best = best_by_dynamic_program(acceptance, budget, depth)
+    assert expected_accepted(template, list(acceptance)) == pytest.approx(best)
+
+
+def test_the_likeliest_template_of_the_docstring():
+    assert paths_of(likeliest_template([0.6, 0.3], 3, 9)) == {(), (0,), (0, 0), (1,)}
+    assert paths_of(likeliest_template([1.0, 0.1], 4, 9)) == {(), (0,), (0, 0), (0, 0, 0), (0, 0, 0, 0)}
+    with pytest.raises(ValueError, match="must not exceed"):
+        likeliest_template([0.3, 0.4], 3, 9)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.sam import SamDrafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
+from decoding.sampling import Sampling
 from decoding.strategies import make_strategy
 from decoding.strategies.lookahead import Lookahead, NgramPool
 from decoding.tree import depths, path_to
@@ -29,7 +31,7 @@ def says(tree: Tree, answer: Any) -> Verdict:
 def lookahead(prompt: list[int], **settings: Any) -> Lookahead:
     strategy = make_strategy("lookahead", settings)
     assert isinstance(strategy, Lookahead)
-    strategy.begin(prompt)
+    strategy.begin(prompt, Sampling(), torch.Generator())
     return strategy
 
 
@@ -108,7 +110,7 @@ def test_the_pool_keeps_the_latest(grams: list[tuple[int, int, int]], size: int)
 def test_the_prompt_s_n_grams_are_in_the_pool():
     strategy = lookahead([1, 2, 3, 1, 2, 4], level=3, window=1)
     assert strategy._pool.after(1) == [(2, 4), (2, 3)]
-    strategy.begin([7, 8, 9])
+    strategy.begin([7, 8, 9], Sampling(), torch.Generator())
     assert strategy._pool.after(1) == []
 
 

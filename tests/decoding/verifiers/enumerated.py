@@ -12,10 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from decoding.drafters.base import Candidates, Observation, OnePassDrafter, StepwiseDrafter
 from decoding.sampling import Sampling, probabilities
 from decoding.scores import TreeScores
+from decoding.strategies import make_strategy
+from decoding.strategies.base import Growth
 from decoding.tree import TreeBuilder
-from decoding.types import Tree
+from decoding.types import Ints, Marginals, Tree
 from decoding.verifiers import Verifier
 
 VOCAB = 4
@@ -23,8 +26,8 @@ START = (1, 2)
 """The last two committed tokens; the second is the first root."""
 
 Rng = np.random.Generator
-Grow = Callable[[tuple[int, int], Rng], Tree]
-"""Grows a tree below the second of the last two tokens."""
+Grow = Callable[[tuple[int, int], Rng], Tree | Growth]
+"""Grows a tree below the second of the last two tokens; with the draws behind it, where there are any."""
 
 _tables = torch.Generator().manual_seed(2024)
 TARGET = torch.randn(VOCAB, VOCAB, VOCAB, generator=_tables) * 1.3
@@ -81,6 +84,65 @@ def anything(last: tuple[int, int], rng: Rng) -> Tree:
     return builder.build()
 
 
+class TableDrafter(StepwiseDrafter):
+    """Whole distributions from the table `DRAFT`."""
+
+    name = "table"
+    vocab_size = VOCAB
+
+    def __init__(self, before: int) -> None:
+        self.before = before
+
+    def begin(self, capacity: int) -> None: ...
+
+    def observe(self, observation: Observation) -> None: ...
+
+    def start(self, root: int, k: int) -> Candidates:
+        raise NotImplementedError
+
+    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
+        raise NotImplementedError
+
+    def start_logits(self, root: int) -> torch.Tensor:
+        self.tokens = [root]
+        return torch.from_numpy(DRAFT[self.before, root]).log().float()[None]
+
+    def expand_logits(self, tokens: Ints, parents: Ints) -> torch.Tensor:
+        above = np.array(self.tokens)[parents]
+        self.tokens += tokens.tolist()
+        return torch.from_numpy(DRAFT[above, tokens]).log().float()
+
+
+class TableMarginals(OnePassDrafter):
+    """One distribution for each position, which looks at the root alone."""
+
+    name = "table marginals"
+    vocab_size = VOCAB
+    positions = 3
+
+    def begin(self, capacity: int) -> None: ...
+
+    def observe(self, observation: Observation) -> None: ...
+
+    def marginals(self, root: int, k: int) -> Marginals:
+        raise NotImplementedError
+
+    def logits(self, root: int) -> torch.Tensor:
+        return torch.from_numpy(DRAFT[root, : self.positions]).log().float()
+
+
+def drawing(sampling: Sampling, one_pass: bool = False, **settings: object) -> Grow:
+    """Grows by the strategy `sampled`: up to 12 draws, three levels of up to three, drawn as `sampling` says."""
+    chosen = {"budget": 12, "depth": 3, "width": 3, "acceptance": 0.4, "measured": False, **settings}
+
+    def grow(last: tuple[int, int], rng: Rng) -> Growth:
+        strategy = make_strategy("sampled", chosen)
+        strategy.begin(sampling, torch.Generator().manual_seed(int(rng.integers(2**62))))
+        return strategy.grow(TableMarginals() if one_pass else TableDrafter(last[0]), last[1], max_depth=9)
+
+    return grow
+
+
 GROWERS: dict[str, Grow] = {g.__name__: g for g in (chain, top_two, wide, sampled, anything)}
 
 
@@ -96,12 +158,13 @@ def sample(verifier: Verifier, grow: Grow, count: int, length: int, seed: int) -
     for text in texts:
         tokens = list(START)
         while len(tokens) < 2 + length:
-            tree = grow((tokens[-2], tokens[-1]), tree_rng)
+            grown = grow((tokens[-2], tokens[-1]), tree_rng)
+            tree, draws = (grown.tree, grown.draws) if isinstance(grown, Growth) else (grown, None)
             before = np.concatenate([[tokens[-2]], tree.token[tree.parent[1:]]])  # the token before each node's own
             logits = TARGET[torch.from_numpy(before.astype(np.int64)), torch.from_numpy(tree.token.astype(np.int64))]
             # Eight rows to a chunk, so that walks cross from one chunk into the next.
             scores = TreeScores.from_logits(logits, chunk_bytes=8 * 4 * VOCAB)
-            verdict = verifier.verify(tree, scores, rng)
+            verdict = verifier.verify(tree, scores, rng, draws)
             tokens += [*tree.token[verdict.path[1:]].tolist(), verdict.bonus]
         text[:] = tokens[2 : 2 + length]
     return texts
@@ -118,13 +181,18 @@ def exact(sampling: Sampling, length: int) -> NDArray[np.float64]:
 
 
 def p_value(texts: NDArray[np.int64], sampling: Sampling) -> float:
-    """Pearson's chi-square of the counts of whole sequences; 0 where something impossible came out.
+    """How well the counts of whole sequences fit the exact distribution; see `fit_p_value`."""
+    return fit_p_value(texts, exact(sampling, texts.shape[1]), VOCAB)
 
-    Sequences expected fewer than 5 times are pooled, which keeps the chi-square law a good approximation.
+
+def fit_p_value(texts: NDArray[np.int64], probs: NDArray[np.float64], vocab: int) -> float:
+    """Pearson's chi-square of the counts of sequences `[count, length]`; 0 where something impossible came out.
+
+    `probs` are those of all sequences, in the order of `itertools.product`. Sequences expected fewer than 5 times are
+    pooled, which keeps the chi-square law a good approximation.
     """
     count, length = texts.shape
-    probs = exact(sampling, length)
-    codes = texts @ (VOCAB ** np.arange(length - 1, -1, -1))
+    codes = texts @ (vocab ** np.arange(length - 1, -1, -1))
     seen = np.bincount(codes, minlength=len(probs)).astype(np.float64)
     if seen[probs == 0].any():
         return 0.0

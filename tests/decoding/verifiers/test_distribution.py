@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from decoding.draws import Draws
 from decoding.sampling import Sampling, draw, probabilities
 from decoding.scores import TreeScores
 from decoding.tree import child_with_token, children
@@ -59,7 +60,7 @@ def test_follows_the_target_on_every_kind_of_tree(grower: str, name: str, lazy: 
 class RejectionTest(SampleMatch):
     """WRONG: the p/q test of speculative sampling, for candidates that were not drawn from q."""
 
-    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:
+    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator, draws: Draws | None = None) -> Verdict:
         table = probabilities(scores.logits(slice(0, len(tree))), self.sampling)
         below, path, drawn = children(tree.parent), [0], list[int]()
         while True:
@@ -81,7 +82,7 @@ class RejectionTest(SampleMatch):
 class BestIsGoodEnough(SampleMatch):
     """WRONG: accepts a child that is the target's most likely token, and samples only where the walk ends."""
 
-    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:
+    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator, draws: Draws | None = None) -> Verdict:
         opinions = scores.opinions(tree)
         table = probabilities(scores.logits(slice(0, len(tree))), self.sampling)
         path = [0]
@@ -94,7 +95,7 @@ class BestIsGoodEnough(SampleMatch):
 class FreshBonus(SampleMatch):
     """WRONG, and only slightly: throws the last draw away and draws the bonus anew, so that a child may come back."""
 
-    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator) -> Verdict:
+    def verify(self, tree: Tree, scores: TreeScores, rng: torch.Generator, draws: Draws | None = None) -> Verdict:
         right = super().verify(tree, scores, rng)
         last = int(right.path[-1])
         return replace(right, bonus=int(self._draw(scores.logits(slice(last, last + 1)), rng)))

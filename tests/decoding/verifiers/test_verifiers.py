@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from decoding.draws import Drawn, Draws
 from decoding.errors import Incompatible, NonFiniteLogits, UnknownName
 from decoding.sampling import Sampling
 from decoding.scores import TreeScores
@@ -13,6 +14,12 @@ from decoding.verifiers import VERIFIERS, Greedy, SampleMatch, Verifier, make_ve
 from tests.decoding.random_trees import random_tree
 
 WARM = Sampling(1.0)
+RULES = [
+    (VERIFIERS[name](WARM), drawn)
+    for name in ("eagle", "multi-round", "without-replacement", "traversal")
+    for drawn in sorted(VERIFIERS[name].needs_candidates)
+]
+"""Those that look at one candidate after the other, with every kind of candidates that they take."""
 CERTAIN = 60.0
 """A logit that leaves the others no chance, at temperature 1 too."""
 
@@ -25,6 +32,14 @@ def small_tree() -> Tree:
     return builder.build()
 
 
+def small_draws(drawn: Drawn) -> Draws | None:
+    """Draws that may have given `small_tree`, from flat distributions; independent ones repeat "1" and "4"."""
+    if drawn is Drawn.BEST:
+        return None
+    nodes = [1, 2, 3, 4, 5] if drawn is Drawn.DISTINCT else [1, 1, 2, 3, 4, 4, 5]
+    return Draws(drawn, np.array(nodes), torch.full((2, 10), 0.1), np.array([0, -1, 1, -1, 1, -1]))
+
+
 def said(*tokens: int) -> TreeScores:
     """A target that is certain of the given token after each node; two rows to a chunk."""
     logits = torch.zeros(len(tokens), 10)
@@ -32,8 +47,7 @@ def said(*tokens: int) -> TreeScores:
     return TreeScores.from_logits(logits, chunk_bytes=2 * 4 * 10)
 
 
-@pytest.mark.parametrize("verifier", [Greedy(Sampling()), SampleMatch(WARM, lazy=True), SampleMatch(WARM, lazy=False)])
-@pytest.mark.parametrize(
+WALKS = pytest.mark.parametrize(
     ("target", "path", "bonus"),
     [
         ((7, 0, 0, 0, 0, 0), [0], 7),  # nothing fits
@@ -44,11 +58,61 @@ def said(*tokens: int) -> TreeScores:
         ((9, 0, 0, 0, 0, 0), [0], 9),  # the root's own token is no child
     ],
 )
+
+
+@pytest.mark.parametrize("verifier", [Greedy(Sampling()), SampleMatch(WARM, lazy=True), SampleMatch(WARM, lazy=False)])
+@WALKS
 def test_walks(verifier: Verifier, target: tuple[int, ...], path: list[int], bonus: int) -> None:
     verdict = verifier.verify(small_tree(), said(*target), torch.Generator())
     assert verdict.path.tolist() == path
     assert verdict.bonus == bonus
     assert verdict.choice[path].tolist() == [*small_tree().token[path[1:]].tolist(), bonus]
+
+
+@pytest.mark.parametrize(("verifier", "drawn"), RULES)
+@WALKS
+def test_the_rules_walk_where_the_target_is_certain(
+    verifier: Verifier, drawn: Drawn, target: tuple[int, ...], path: list[int], bonus: int
+) -> None:
+    verdict = verifier.verify(small_tree(), said(*target), torch.Generator(), small_draws(drawn))
+    assert verdict.path.tolist() == path
+    assert verdict.bonus == bonus
+    assert verdict.choice[path].tolist() == [*small_tree().token[path[1:]].tolist(), bonus]
+
+
+@pytest.mark.parametrize(("verifier", "drawn"), RULES)
+def test_a_seed_gives_the_rules_one_verdict_whatever_the_chunks(verifier: Verifier, drawn: Drawn) -> None:
+    logits = torch.randn(6, 10, generator=torch.Generator().manual_seed(9))
+    for seed in range(20):
+        verdicts = [
+            verifier.verify(
+                small_tree(),
+                TreeScores.from_logits(logits, chunk_bytes=4 * 10 * rows),
+                torch.Generator().manual_seed(seed),
+                small_draws(drawn),
+            )
+            for rows in (1, 2, 100)
+        ]
+        assert len({(v.bonus, *v.path.tolist()) for v in verdicts}) == 1
+
+
+@pytest.mark.parametrize(("verifier", "drawn"), RULES)
+def test_the_rules_refuse_nan_and_take_the_root_alone(verifier: Verifier, drawn: Drawn) -> None:
+    logits = torch.zeros(6, 10)
+    logits[2] = float("nan")
+    with pytest.raises(NonFiniteLogits):
+        verifier.verify(small_tree(), TreeScores.from_logits(logits), torch.Generator(), small_draws(drawn))
+    verdict = verifier.verify(Tree.root_only(3), said(4), torch.Generator())
+    assert (verdict.path.tolist(), verdict.bonus) == ([0], 4)
+
+
+@pytest.mark.parametrize("name", ["multi-round", "without-replacement", "traversal"])
+@pytest.mark.parametrize("drawn", list(Drawn))
+def test_other_candidates_are_refused_whoever_calls(name: str, drawn: Drawn) -> None:
+    verifier = VERIFIERS[name](WARM)
+    if drawn not in verifier.needs_candidates:
+        with pytest.raises(Incompatible, match=drawn):
+            verifier.verify(small_tree(), said(2, 0, 3, 6, 0, 0), torch.Generator(), small_draws(drawn))
 
 
 @pytest.mark.parametrize("verifier", [Greedy(Sampling()), SampleMatch(WARM, lazy=True), SampleMatch(WARM, lazy=False)])
