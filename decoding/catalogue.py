@@ -93,6 +93,8 @@ def _shipped(shipped: Shipped) -> DrafterInfo:
         _STEPS[shipped.kind],
         True,
         f"{shipped.help}, for {shipped.target}",
+        read_config(shipped.target).vocab_size,
+        None if shipped.kind == CAUSAL_LM else read_config(shipped.target).hidden_size,
         made_for=(shipped.target,),
     )
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--work", metavar="DIR", type=Path, default=Path("training"), help="default: %(default)s")
     parser.add_argument(
         "--data", metavar="DIR", type=Path,
-        help="gsm8k_train.jsonl, user_oriented_instructions.jsonl and seed_tasks.jsonl",
+        help="folder with gsm8k_train.jsonl, user_oriented_instructions.jsonl and seed_tasks.jsonl",
     )  # fmt: skip
     parser.add_argument(
         "--corpus", metavar="F", type=Path, action="append", default=[], help="text that is there already (repeatable)"
@@ -48,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     """Trains and exports; the last line of standard output is one JSON object."""
     if args.steps is not None and args.steps < 1:
         raise BadRequest("--steps is below 1.", "Leave it out for the profile's number.")
+    if args.out.is_file():
+        raise BadRequest(f"--out {args.out} is a file.", "Give a folder; it is made where there is none.")
     from decoding.training.profiles import PROFILES
     from decoding.training.workshop import Workshop
 

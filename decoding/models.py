@@ -69,10 +69,10 @@ def load_causal_lm(
     tokenizer_id = f"{PRESETS[0].id}@{CACHE_VERSION}"
     folder = embedded_folder(report)
     try:
-        return _load(str(folder), config, dtype, place, tokenizer_id, report)
+        return _load(str(folder), config, dtype, place, tokenizer_id, report, with_tokenizer)
     except ModelUnavailable:  # damaged in a way that the quick check cannot see
         folder = embedded_folder(report, thorough=True)
-        return _load(str(folder), config, dtype, place, tokenizer_id, report)
+        return _load(str(folder), config, dtype, place, tokenizer_id, report, with_tokenizer)
 
 
 def _load(

@@ -73,26 +73,30 @@ def find_shipped(drafter_id: str) -> Shipped | None:
 
 
 def checked_folder(shipped: Shipped) -> Path:
-    """Its folder, every file compared with its sum; raises ModelUnavailable naming the file that is not whole."""
+    """Its folder, every file compared with its sum; raises ModelUnavailable naming the file that is not as shipped."""
+    folder = shipped.folder
     try:
-        lines = (shipped.folder / SUMS).read_text(encoding="utf-8").splitlines()
+        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
         wanted = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
     except (OSError, ValueError):
         raise _damaged(shipped, SUMS) from None
-    for name, digest in wanted.items():
+    for name in sorted(wanted.keys() | {path.name for path in _summed(folder)}) or [SUMS]:
         try:
-            found = _digest(shipped.folder / name)
+            found = _digest(folder / name)
         except OSError:
             found = ""
-        if found != digest:
+        if found != wanted.get(name):
             raise _damaged(shipped, name)
-    return shipped.folder
+    return folder
 
 
 def write_sums(folder: Path) -> None:
     """Writes the sums of all files in `folder`, the model card left out: it may be edited."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors"))
-    write_atomically(folder / SUMS, "".join(f"{_digest(path)}  {path.name}\n" for path in files))
+    write_atomically(folder / SUMS, "".join(f"{_digest(path)}  {path.name}\n" for path in _summed(folder)))
+
+
+def _summed(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors"))
 
 
 def _digest(path: Path) -> str:
@@ -102,6 +106,7 @@ def _digest(path: Path) -> str:
 
 def _damaged(shipped: Shipped, name: str) -> ModelUnavailable:
     return ModelUnavailable(
-        f"The drafter {shipped.id} is damaged: {name} in decoding/weights/{shipped.id} is not what was shipped.",
+        f"The drafter {shipped.id} is damaged: {name} in decoding/weights/{shipped.id} is "
+        f"{'not what was shipped' if (shipped.folder / name).exists() else 'missing'}.",
         f"Restore it: git checkout -- decoding/weights/{shipped.id}, or fetch the repository again.",
     )

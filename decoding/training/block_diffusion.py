@@ -19,7 +19,7 @@ from decoding.drafters.network import Rotation, rotation
 from decoding.target import Target
 from decoding.training.corpus import Example
 from decoding.training.export import Checkpoint, in_bfloat16
-from decoding.training.features import FeatureStore
+from decoding.training.features import Features
 from decoding.training.layer_config import layer_config
 from decoding.training.teacher import Teacher
 
@@ -93,7 +93,7 @@ class Blocks:
     """One step's blocks: `examples` texts, `anchors` blocks in each."""
 
     features: Tensor
-    """`[examples, tokens, taps * hidden]`, padded with zeros on the right."""
+    """`[examples, tokens, taps * hidden]`, padded on the right."""
     anchor: Tensor
     """`[examples, anchors]` positions of the roots."""
     tokens: Tensor
@@ -110,30 +110,27 @@ class Blocks:
 
 def sample_blocks(
     examples: Sequence[Example],
-    store: FeatureStore,
+    store: Features,
     indices: Sequence[int],
     recipe: BlockRecipe,
     generator: torch.Generator,
 ) -> Blocks:
     """Blocks at random anchors of the given examples; the last anchor still has one token behind it."""
-    block, width = recipe.block_size, max(len(examples[i]) for i in indices)
-    hidden = store.hidden
-    features = torch.zeros(len(indices), width, len(recipe.taps) * hidden)
-    shape = (len(indices), recipe.anchors)
+    block, shape = recipe.block_size, (len(indices), recipe.anchors)
     anchor = torch.zeros(shape, dtype=torch.int64)
     tokens = torch.zeros(*shape, block, dtype=torch.int64)
     known = torch.zeros(*shape, block, dtype=torch.bool)
-    final = torch.zeros(*shape, block - 1, hidden)
     for row, index in enumerate(indices):
         example = examples[index]
-        features[row, : len(example)] = store.of(index, recipe.taps).float()
         first, last = len(example.prompt), len(example) - 2
         anchor[row] = torch.randint(min(first, last), last + 1, (recipe.anchors,), generator=generator)
         text = functional.pad(torch.tensor(example.tokens), (0, block))
         at = anchor[row][:, None] + torch.arange(block)
         tokens[row], known[row] = text[at], at < len(example)
-        final[row] = functional.pad(store.final_of(index).float(), (0, 0, 0, block))[at[:, :-1]]
-    return Blocks(features, anchor, tokens, known, final)
+    features, final = store.padded(indices, recipe.taps)
+    at = (anchor[..., None] + torch.arange(block - 1)).clamp(max=final.shape[1] - 1).to(final.device)
+    speaking = final[torch.arange(len(indices), device=final.device)[:, None, None], at]
+    return Blocks(features, anchor, tokens, known, speaking)
 
 
 def block_states(model: BlockDiffusionModel, blocks: Blocks, embedded: Tensor, table: Rotation) -> Tensor:
@@ -187,7 +184,7 @@ class BlockTrainer:
     """The model, its data and its loss."""
 
     def __init__(
-        self, target: Target, examples: Sequence[Example], store: FeatureStore, recipe: BlockRecipe, teacher: Teacher
+        self, target: Target, examples: Sequence[Example], store: Features, recipe: BlockRecipe, teacher: Teacher
     ) -> None:
         self.raw_config = published_config(target, recipe)
         self.config = BlockDiffusionConfig.from_dict(self.raw_config)
@@ -195,13 +192,13 @@ class BlockTrainer:
         self.examples_per_step = recipe.examples_per_step
         self.device = target.device
         self.model = from_target(self.config, target)
-        settle_norms(self.model, store.of(0, recipe.taps).float().to(self.device))
+        settle_norms(self.model, store.padded([0], recipe.taps)[0].to(self.device))
         longest = max(len(example) for example in examples) + recipe.block_size
         self.table = rotation(self.config, longest, torch.float32, target.device)
         self.embedding = target.embed.weight.detach().float()
         self.weight = torch.exp(-torch.arange(recipe.block_size - 1, device=self.device) / recipe.decay)
 
-    def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Of blocks at random places of some examples."""
         blocks = sample_blocks(self.examples, self.store, indices, self.recipe, generator)
         return self.loss_of(blocks.to(self.device))
@@ -212,7 +209,7 @@ class BlockTrainer:
         tokens = None if whole else self.teacher.common.ids
         return Checkpoint(in_bfloat16(self.model.state_dict()), self.raw_config, tokens)
 
-    def loss_of(self, blocks: Blocks) -> tuple[Tensor, dict[str, float]]:
+    def loss_of(self, blocks: Blocks) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted mean over positions, and top-1 agreement by position."""
         embedded = self.embedding[self.recipe.mask_token_id].expand(*blocks.tokens.shape, -1).clone()
         embedded[..., 0, :] = self.embedding[blocks.tokens[..., 0]]
@@ -223,6 +220,6 @@ class BlockTrainer:
         weight = self.weight.expand(known.shape)[known]
         hits = torch.zeros(known.shape, device=self.device).masked_scatter_(known, right.float())
         by_position = hits.sum((0, 1)) / known.sum((0, 1)).clamp(min=1)
-        numbers = {f"top1_{place}": float(rate) for place, rate in enumerate(by_position[:SHOWN_POSITIONS], 1)}
-        numbers["chain"] = 1 + float(hits.cumprod(-1).sum(-1).mean())
+        numbers = {f"top1_{place}": rate for place, rate in enumerate(by_position[:SHOWN_POSITIONS], 1)}
+        numbers["chain"] = 1 + hits.cumprod(-1).sum(-1).mean()
         return (each * weight).sum() / weight.sum(), numbers

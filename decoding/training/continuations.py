@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from decoding.errors import BadRequest
 from decoding.kv_cache import BatchedCache
 from decoding.target import Target
-from decoding.training.corpus import Example, append_examples, drop_cut_off_line
+from decoding.training.corpus import Example, append_examples, keep_lines, read_corpus
 
 
 @dataclass(frozen=True)
@@ -31,19 +32,33 @@ def write_continuations(
 ) -> None:
     """Appends the continuations of all prompts to `path`; what is there already is not made again.
 
-    The order of the file follows from the prompts alone, so a second call goes on after the last whole batch.
+    Batches and their seeds follow from the prompts and `rows` alone: a call that was interrupted and a second one write
+    what one call would have written. Raises BadRequest where `path` holds continuations of other prompts.
     """
     ordered = sorted(prompts, key=lambda prompt: len(prompt.tokens))
-    done = drop_cut_off_line(path)
-    batches = [ordered[start : start + rows] for start in range(done, len(ordered), rows)]
-    bar = tqdm(total=sum(len(batch) for batch in batches), unit="prompt", desc=path.name)
-    for index, batch in enumerate(batches):
-        generator = torch.Generator(target.device).manual_seed(seed + done + index)
-        responses = continue_batch(target, batch, max_new_tokens, generator)
-        pairs = zip(batch, responses, strict=True)
-        append_examples(path, [Example(p.source, p.temperature, p.tokens, tuple(response)) for p, response in pairs])
-        bar.update(len(batch))
-    bar.close()
+    done = _resume(path, ordered, rows, target.vocab_size)
+    with tqdm(total=len(ordered), initial=done, unit="prompt", desc=path.name) as bar:
+        for start in range(done, len(ordered), rows):
+            batch = ordered[start : start + rows]
+            generator = torch.Generator(target.device).manual_seed(seed * 1_000_003 + start)
+            responses = continue_batch(target, batch, max_new_tokens, generator)
+            pairs = zip(batch, responses, strict=True)
+            append_examples(path, [Example(p.source, p.temperature, p.tokens, tuple(text)) for p, text in pairs])
+            bar.update(len(batch))
+
+
+def _resume(path: Path, ordered: Sequence[Prompt], rows: int, vocab_size: int) -> int:
+    """How many prompts are done; a last batch that is not whole is cut off."""
+    if not path.exists():
+        return 0
+    found = [(example.prompt, example.temperature) for example in read_corpus([path], vocab_size)]
+    if found != [(prompt.tokens, prompt.temperature) for prompt in ordered[: len(found)]]:
+        raise BadRequest(
+            f"{path} holds continuations of other prompts.", "Give another --work folder, or remove it to begin anew."
+        )
+    done = len(found) if len(found) == len(ordered) else len(found) // rows * rows
+    keep_lines(path, done)
+    return done
 
 
 @torch.inference_mode()
@@ -52,38 +67,33 @@ def continue_batch(
 ) -> list[list[int]]:
     """At most `max_new_tokens` for each prompt, an ending token included."""
     width = max(len(prompt.tokens) for prompt in batch)
-    device, ends = target.device, torch.tensor(target.end_ids, device=target.device)
+    device, ends = target.device, torch.tensor(target.end_ids, dtype=torch.int64, device=target.device)
     padding = torch.tensor([width - len(prompt.tokens) for prompt in batch], device=device)
     ids = torch.tensor([[0] * (width - len(p.tokens)) + list(p.tokens) for p in batch], device=device)
     temperature = torch.tensor([prompt.temperature for prompt in batch], device=device)
     cache = BatchedCache(width + max_new_tokens, target.layers)
-    responses: list[list[int]] = [[] for _ in batch]
+    written = torch.zeros((len(batch), max_new_tokens), dtype=torch.int64, device=device)
     alive = torch.arange(len(batch), device=device)
-    for _ in range(max_new_tokens):
+    ended = torch.zeros(len(batch), dtype=torch.bool, device=device)
+    for step in range(max_new_tokens):
         hidden = _forward(target, ids, padding[alive], cache)
-        logits = target.head(hidden[:, -1]).float()
-        chosen = _choose(logits, temperature[alive], generator)
-        ended = torch.isin(chosen, ends) | torch.isin(alive, _finished(responses, ends, device))
-        for row, token in zip(alive.tolist(), chosen.tolist(), strict=True):
-            if not _has_ended(responses[row], target.end_ids):
-                responses[row].append(token)
-        ids = chosen[:, None]
-        if bool(ended.all()):
+        chosen = _choose(target.head(hidden[:, -1]).float(), temperature[alive], generator)
+        written[alive, step] = chosen  # a row that has ended goes on unread until it is dropped
+        ended |= torch.isin(chosen, ends)
+        ids, count = chosen[:, None], int(ended.sum())
+        if count == len(ended):
             break
-        if int(ended.sum()) * 2 > len(alive):
+        if count * 2 > len(ended):
             kept = (~ended).nonzero()[:, 0]
             cache.select_rows(kept)
-            alive, ids = alive[kept], ids[kept]
-    return responses
+            alive, ids, ended = alive[kept], ids[kept], ended[kept]
+    return [_until_end(row, target.end_ids) for row in written.tolist()]
 
 
-def _has_ended(response: list[int], ends: Sequence[int]) -> bool:
-    return bool(response) and response[-1] in ends
-
-
-def _finished(responses: list[list[int]], ends: Tensor, device: torch.device) -> Tensor:
-    ids = ends.tolist()
-    return torch.tensor([row for row, text in enumerate(responses) if _has_ended(text, ids)], device=device)
+def _until_end(row: list[int], ends: Sequence[int]) -> list[int]:
+    """For ends (2,): 5 2 7 2 is 5 2."""
+    first = next((place for place, token in enumerate(row) if token in ends), len(row))
+    return row[: first + 1]
 
 
 def _forward(target: Target, ids: Tensor, padding: Tensor, cache: BatchedCache) -> Tensor:

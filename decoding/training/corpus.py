@@ -6,6 +6,7 @@ interruption costs one batch, and a last line cut off in the middle is dropped w
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from decoding.errors import BadRequest
+from decoding.files import write_atomically
 
 FIELDS = ("source", "temperature", "prompt", "response")
 
@@ -72,9 +74,11 @@ def _parse(path: Path, number: int, line: str, vocab_size: int) -> Example:
         ids = raw[name]
         if not isinstance(ids, list) or not ids or not all(type(i) is int and 0 <= i < vocab_size for i in ids):
             raise bad(f"{name} is not a list of token ids below {vocab_size}")
-    if not isinstance(raw["temperature"], int | float) or raw["temperature"] < 0:
+    if not isinstance(raw["source"], str):
+        raise bad("source is not a text")
+    if type(raw["temperature"]) not in (int, float) or not 0 <= raw["temperature"] < math.inf:
         raise bad("temperature is not a number from 0")
-    return Example(str(raw["source"]), float(raw["temperature"]), tuple(raw["prompt"]), tuple(raw["response"]))
+    return Example(raw["source"], float(raw["temperature"]), tuple(raw["prompt"]), tuple(raw["response"]))
 
 
 def append_examples(path: Path, examples: Iterable[Example]) -> None:
@@ -84,13 +88,9 @@ def append_examples(path: Path, examples: Iterable[Example]) -> None:
         file.write(lines)
 
 
-def drop_cut_off_line(path: Path) -> int:
-    """Cuts the file after its last whole line; how many lines it has."""
-    if not path.exists():
-        return 0
+def keep_lines(path: Path, count: int) -> None:
+    """Cuts the file after its first `count` lines."""
     content = path.read_bytes()
-    end = content.rfind(b"\n") + 1
-    if end != len(content):
-        with path.open("rb+") as file:
-            file.truncate(end)
-    return content.count(b"\n")
+    kept = b"".join(line + b"\n" for line in content.split(b"\n")[:count])
+    if kept != content:
+        write_atomically(path, kept)

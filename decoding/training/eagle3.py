@@ -19,7 +19,7 @@ from decoding.drafters.network import rotation
 from decoding.target import Target
 from decoding.training.corpus import Example
 from decoding.training.export import Checkpoint, in_bfloat16
-from decoding.training.features import FeatureStore
+from decoding.training.features import Features
 from decoding.training.layer_config import layer_config
 from decoding.training.teacher import Teacher
 
@@ -95,24 +95,19 @@ class Texts:
         return Texts(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-def gather_texts(
-    examples: Sequence[Example], store: FeatureStore, indices: Sequence[int], taps: Sequence[int]
-) -> Texts:
+def gather_texts(examples: Sequence[Example], store: Features, indices: Sequence[int], taps: Sequence[int]) -> Texts:
     """Rows of the given examples: one for every token but the last two."""
     rows = max(len(examples[i]) for i in indices) - 2
-    features = torch.zeros(len(indices), rows, len(taps) * store.hidden)
-    final = torch.zeros(len(indices), rows, store.hidden)
     text = torch.zeros(len(indices), rows + 2, dtype=torch.int64)
     counted = torch.zeros(len(indices), rows, dtype=torch.bool)
     for row, index in enumerate(indices):
         example = examples[index]
         count = len(example) - 2
-        features[row, :count] = store.of(index, taps)[:count].float()
-        final[row, :count] = store.final_of(index)[1 : count + 1].float()
         text[row, : len(example)] = torch.tensor(example.tokens)
         # The first token of the response comes from the prefill: the first that is drafted is the one after it.
         counted[row, len(example.prompt) - 1 : count] = True
-    return Texts(features, text[:, 1:-1], text[:, 2:], final, counted)
+    features, final = store.padded(indices, taps)
+    return Texts(features[:, :-2], text[:, 1:-1], text[:, 2:], final[:, 1:-1], counted)
 
 
 def test_mask(rows: int, step: int, device: torch.device) -> Tensor:
@@ -131,7 +126,7 @@ class Eagle3Trainer:
     """The model, its data and its loss."""
 
     def __init__(
-        self, target: Target, examples: Sequence[Example], store: FeatureStore, recipe: Eagle3Recipe, teacher: Teacher
+        self, target: Target, examples: Sequence[Example], store: Features, recipe: Eagle3Recipe, teacher: Teacher
     ) -> None:
         self.raw_config = published_config(target, recipe)
         self.config = Eagle3Config.from_dict(self.raw_config)
@@ -144,7 +139,7 @@ class Eagle3Trainer:
         longest = max(len(example) for example in examples)
         self.table = rotation(self.config, longest, torch.float32, target.device)
 
-    def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Of some whole examples; nothing is chosen at random."""
         texts = gather_texts(self.examples, self.store, indices, self.taps)
         return self.loss_of(texts.to(self.device))
@@ -153,7 +148,7 @@ class Eagle3Trainer:
         """Its tensors in bfloat16, d2t and t2d as they are."""
         return Checkpoint(in_bfloat16(self.model.state_dict()), self.raw_config)
 
-    def loss_of(self, texts: Texts) -> tuple[Tensor, dict[str, float]]:
+    def loss_of(self, texts: Texts) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted mean over the steps of the test, and top-1 agreement by step."""
         rows, counted = texts.tokens.shape[1], texts.counted
         embedded = self.embedding[texts.tokens]
@@ -166,21 +161,23 @@ class Eagle3Trainer:
             return torch.cat(entries, dim=-2)
 
         losses: list[Tensor] = []
-        numbers: dict[str, float] = {}
+        numbers: dict[str, Tensor] = {}
+        chain = torch.ones((), device=self.device)
         unbroken = counted.float()
         for step in range(self.recipe.test_steps):
             hidden = self.model(embedded, hidden, remember, table, test_mask(rows, step, self.device)[None, None])
             live = counted & _later(counted, step)  # row t was started by row t - step: counted where that one was
             logits = self.model.logits(hidden[live])
             each, right = self.teacher.loss_of_logits(logits, texts.labels[live], texts.final[live], self.recipe.soft)
-            losses.append(each.mean() * self.recipe.decay**step)
+            rows_live = live.sum().clamp(min=1)  # short responses may have none at this depth
+            losses.append(each.sum() / rows_live * self.recipe.decay**step)
             hits = torch.zeros(live.shape, device=self.device).masked_scatter_(live, right.float())
             unbroken = hits * (_later(unbroken, 1) if step else 1.0)
-            numbers[f"top1_{step + 1}"] = float(right.float().mean())
-            numbers["chain"] = numbers.get("chain", 1.0) + float(unbroken.sum() / counted.sum())
+            numbers[f"top1_{step + 1}"] = right.sum() / rows_live
+            chain = chain + unbroken.sum() / counted.sum().clamp(min=1)
             hidden = functional.pad(hidden[:, :-1], (0, 0, 1, 0))
         weights = sum(self.recipe.decay**step for step in range(self.recipe.test_steps))
-        return torch.stack(losses).sum() / weights, numbers
+        return torch.stack(losses).sum() / weights, {**numbers, "chain": chain}
 
 
 def _later(rows: Tensor, steps: int) -> Tensor:

@@ -1,18 +1,24 @@
-"""What the drafters learn from: the target's hidden states at every position of the corpus, kept on disk.
+"""What the drafters learn from: the target's hidden states at every position of the corpus.
 
-`features.bin` is float16 `[tokens, taps * hidden]` (taps in the order given), `final.bin` float16 `[tokens, hidden]`:
-the states that the target's head reads: its distribution after every token, in a hundredth of the room. `store.json` is
-written last: a folder without it is not finished and is made again from where it stopped.
+`FeatureStore` keeps them on disk: `features.bin` is float16 `[tokens, taps * hidden]` (taps in the order given),
+`final.bin` float16 `[tokens, hidden]`: the states that the target's head reads, which are its distribution after every
+token in a hundredth of the room. `store.json` is written last: a folder without it is not finished and is made again
+from where it stopped. `LiveFeatures` runs the target whenever they are asked for: on a GPU that takes less time than a
+training step, and the features of a large corpus (7 kB a token) would fill the disk.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from decoding.errors import BadRequest
@@ -22,6 +28,31 @@ from decoding.training.continuations import token_batches
 from decoding.training.corpus import Example
 
 Halves = np.memmap[Any, np.dtype[np.float16]]
+FLUSH_EVERY = 10
+"""Batches; an interruption costs at most so many."""
+
+
+class Features(Protocol):
+    """Where the features of a corpus come from."""
+
+    def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Float32 features `[examples, tokens, len(taps) * hidden]` and final states `[examples, tokens, hidden]`.
+
+        Examples stand side by side; what lies behind the end of the shorter ones means nothing.
+        """
+
+
+class LiveFeatures:
+    """The target itself."""
+
+    def __init__(self, target: Target, examples: Sequence[Example]) -> None:
+        self.target, self.examples = target, examples
+
+    @torch.no_grad()
+    def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `Features.padded`, on the target's device."""
+        tapped, final = _read(self.target, [self.examples[i] for i in indices], taps)
+        return tapped.float(), final.float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +66,31 @@ class FeatureStore:
     features: Halves
     final: Halves
 
-    def of(self, example: int, taps: Sequence[int]) -> torch.Tensor:
+    def of(self, example: int, taps: Sequence[int]) -> Tensor:
         """Float16 `[tokens, len(taps) * hidden]` of one example, for a part of the stored taps."""
-        rows = self.features[self.start[example] : self.start[example + 1]]
-        if tuple(taps) == self.taps:
-            return torch.from_numpy(np.array(rows))
+        rows = np.array(self.features[self.start[example] : self.start[example + 1]])
         columns = [self.taps.index(tap) for tap in taps]
         return torch.from_numpy(rows.reshape(len(rows), -1, self.hidden)[:, columns].reshape(len(rows), -1))
 
-    def final_of(self, example: int) -> torch.Tensor:
+    def final_of(self, example: int) -> Tensor:
         """Float16 `[tokens, hidden]`: the final states of one example."""
         return torch.from_numpy(np.array(self.final[self.start[example] : self.start[example + 1]]))
+
+    def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `Features.padded`, on the host, with zeros behind the end."""
+        final = pad_sequence([self.final_of(i).float() for i in indices], batch_first=True)
+        if not taps:
+            return final[..., :0], final
+        return pad_sequence([self.of(i, taps).float() for i in indices], batch_first=True), final
+
+
+def _read(target: Target, examples: Sequence[Example], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Tapped and final states `[examples, tokens, ...]` in the target's dtype."""
+    ids = pad_sequence([torch.tensor(example.tokens) for example in examples], batch_first=True).to(target.device)
+    # Padding stands on the right, where no earlier position sees it: causal attention needs no mask.
+    output = target.body(input_ids=ids, use_cache=False, output_hidden_states=list(taps) or False)
+    final: Tensor = output.last_hidden_state
+    return torch.cat([output.hidden_states[tap] for tap in taps], dim=-1) if taps else final[..., :0], final
 
 
 def open_features(folder: Path) -> FeatureStore:
@@ -67,34 +112,37 @@ def make_features(
     """Runs the target over every example, in batches of like length; what an earlier call finished is kept."""
     folder.mkdir(parents=True, exist_ok=True)
     start = np.concatenate([[0], np.cumsum([len(example) for example in examples])])
-    about = {"taps": list(taps), "hidden": target.hidden_size, "start": start.tolist()}
-    if (folder / "store.json").exists() and json.loads((folder / "store.json").read_text(encoding="utf-8")) == about:
+    about = {
+        "taps": list(taps),
+        "hidden": target.hidden_size,
+        "dtype": str(target.dtype),
+        "text": hashlib.sha256(repr([example.tokens for example in examples]).encode()).hexdigest(),
+        "start": start.tolist(),
+    }
+    if _content(folder / "store.json") == about:
         return open_features(folder)
     (folder / "store.json").unlink(missing_ok=True)
-    features = _room(folder / "features.bin", (int(start[-1]), len(taps) * target.hidden_size))
-    final = _room(folder / "final.bin", (int(start[-1]), target.hidden_size))
-    progress = folder / "progress.json"
-    plan = {**about, "tokens_per_batch": tokens_per_batch}
-    done = _resume(progress, plan)
-    bar = tqdm(total=int(start[-1]), unit="token", unit_scale=True, desc="features")
-    for index, batch in enumerate(token_batches(examples, tokens_per_batch)):
-        bar.update(sum(len(examples[i]) for i in batch))
-        if index < done:
-            continue
-        width = max(len(examples[i]) for i in batch)
-        ids = torch.tensor([[*examples[i].tokens, *[0] * (width - len(examples[i]))] for i in batch])
-        # Padding stands on the right, where no earlier position sees it: causal attention needs no mask.
-        output = target.body(input_ids=ids.to(target.device), use_cache=False, output_hidden_states=list(taps))
-        tapped = torch.cat([output.hidden_states[tap] for tap in taps], dim=-1).half().cpu().numpy()
-        last = output.last_hidden_state.half().cpu().numpy()
-        for row, i in enumerate(batch):
-            at = slice(int(start[i]), int(start[i + 1]))
-            features[at], final[at] = tapped[row, : len(examples[i])], last[row, : len(examples[i])]
-        if index % 10 == 9:
-            features.flush()
-            final.flush()
-            write_atomically(progress, json.dumps({"plan": plan, "batches": index + 1}))
-    bar.close()
+    progress, plan = folder / "progress.json", {**about, "tokens_per_batch": tokens_per_batch}
+    known = _content(progress) or {}
+    paths = folder / "features.bin", folder / "final.bin"
+    done = int(known["batches"]) if known.get("plan") == plan and all(path.exists() for path in paths) else 0
+    features, final = (
+        _room(path, "r+" if done else "w+", (int(start[-1]), width * target.hidden_size))
+        for path, width in zip(paths, (len(taps), 1), strict=True)
+    )
+    batches = list(token_batches(examples, tokens_per_batch))
+    read = sum(len(examples[i]) for batch in batches[:done] for i in batch)
+    with tqdm(total=int(start[-1]), initial=read, unit="token", unit_scale=True, desc="features") as bar:
+        for number, batch in islice(enumerate(batches, 1), done, None):
+            tapped, last = (part.half().cpu().numpy() for part in _read(target, [examples[i] for i in batch], taps))
+            for row, i in enumerate(batch):
+                at = slice(int(start[i]), int(start[i + 1]))
+                features[at], final[at] = tapped[row, : len(examples[i])], last[row, : len(examples[i])]
+            bar.update(sum(len(examples[i]) for i in batch))
+            if number % FLUSH_EVERY == 0:
+                features.flush()
+                final.flush()
+                write_atomically(progress, json.dumps({"plan": plan, "batches": number}))
     features.flush()
     final.flush()
     write_atomically(folder / "store.json", json.dumps(about))
@@ -102,15 +150,13 @@ def make_features(
     return open_features(folder)
 
 
-def _room(path: Path, shape: tuple[int, int]) -> Halves:
-    size = shape[0] * shape[1] * 2
-    mode = "r+" if path.exists() and path.stat().st_size == size else "w+"
+def _room(path: Path, mode: str, shape: tuple[int, int]) -> Halves:
     return np.memmap(path, np.float16, mode, shape=shape)  # type: ignore[call-overload, no-any-return]
 
 
-def _resume(progress: Path, plan: dict[str, object]) -> int:
+def _content(path: Path) -> Any:
+    """What a JSON file says, None where there is none."""
     try:
-        record = json.loads(progress.read_text(encoding="utf-8"))
-        return int(record["batches"]) if record["plan"] == plan else 0
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

@@ -15,7 +15,7 @@ from torch.nn import functional
 from decoding.target import Target
 from decoding.training.corpus import Example
 from decoding.training.export import Checkpoint, in_bfloat16
-from decoding.training.features import FeatureStore
+from decoding.training.features import Features
 from decoding.training.teacher import Teacher
 
 CHAIN = 5
@@ -81,7 +81,7 @@ class LlamaTrainer:
         self,
         target: Target,
         examples: Sequence[Example],
-        store: FeatureStore,
+        store: Features,
         recipe: LlamaRecipe,
         teacher: Teacher,
         seed: int,
@@ -92,21 +92,20 @@ class LlamaTrainer:
         self.examples_per_step = recipe.examples_per_step
         self.vocab, self.device = target.vocab_size, target.device
 
-    def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Of some examples: every token but the first is a label; agreement is counted in responses."""
         width = max(len(self.examples[i]) for i in indices)
         ids = torch.zeros(len(indices), width, dtype=torch.int64)
-        final = torch.zeros(len(indices), width - 1, self.store.hidden)
         known = torch.zeros(len(indices), width - 1, dtype=torch.bool)
         response = torch.zeros_like(known)
         for row, index in enumerate(indices):
             example = self.examples[index]
             count = len(example) - 1
             ids[row, : count + 1] = torch.tensor(example.tokens)
-            final[row, :count] = self.store.final_of(index)[:count].float()
             known[row, len(example.prompt) - 1 : count] = True
             response[row, len(example.prompt) : count] = True
-        ids, final, known, response = (part.to(self.device) for part in (ids, final, known, response))
+        _, final = self.store.padded(indices, ())
+        ids, final, known, response = (part.to(self.device) for part in (ids, final[:, :-1], known, response))
         states = self.model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state[known]
         labels, table = ids[:, 1:][known], self.model.model.embed_tokens.weight
         negatives = torch.randint(self.vocab, (self.recipe.negatives,), generator=generator).to(self.device)
@@ -115,7 +114,9 @@ class LlamaTrainer:
         others = functional.linear(states, table[negatives])
         each, right = self.teacher.loss_of_logits(logits, labels, final[known], self.recipe.soft, others)
         hits = torch.zeros(known.shape, device=self.device).masked_scatter_(known, right.float())
-        return each.mean(), {"top1": float(hits[response].mean()), "chain": _chain(hits * response, response)}
+        hits = hits * response
+        top1 = hits.sum() / response.sum().clamp(min=1)
+        return each.mean(), {"top1": top1, "chain": _chain(hits, response)}
 
     def published(self) -> Checkpoint:
         """The embedding in 8-bit floats (e4m3), the rest in bfloat16."""
@@ -126,10 +127,10 @@ class LlamaTrainer:
         return Checkpoint(tensors, config)
 
 
-def _chain(hits: Tensor, counted: Tensor) -> float:
+def _chain(hits: Tensor, counted: Tensor) -> Tensor:
     """Tokens per round of a chain of `CHAIN` begun at a random counted place, bonus included."""
-    total, alive = 1.0, torch.ones_like(hits)
+    total, alive = hits.new_ones(()), torch.ones_like(hits)
     for step in range(CHAIN):
         alive = alive * functional.pad(hits[:, step:], (0, step))
-        total += float((alive * counted).sum() / counted.sum())
+        total = total + (alive * counted).sum() / counted.sum().clamp(min=1)
     return total

@@ -15,23 +15,27 @@ from tqdm import tqdm
 from decoding.target import Target
 from decoding.template import CHOICES
 from decoding.topk import top_k
+from decoding.training.continuations import token_batches
 from decoding.training.corpus import Example
-from decoding.training.features import FeatureStore
+from decoding.training.features import Features
 
 LOOK = 2 * CHOICES
 """Successors counted at every place: one that is never among the first eight may still be so on the mean."""
+TOKENS_AT_ONCE = 16_384
 
 
 @torch.inference_mode()
-def warmed_successors(target: Target, examples: Sequence[Example], store: FeatureStore, rows: int = 128) -> Tensor:
+def warmed_successors(target: Target, examples: Sequence[Example], store: Features, rows: int = 128) -> Tensor:
     """`[vocab, 8]` int32, best first; -1 where a token, or an eighth successor of it, was never seen."""
-    count = int(store.start[-1]) * LOOK
+    count = sum(len(example) for example in examples) * LOOK
     tokens, following = (np.empty(count, np.int64) for _ in range(2))
     weight = np.empty(count, np.float32)
     place = 0
-    for index in tqdm(range(len(examples)), desc="matrix", unit="text"):
-        states = store.final_of(index).to(target.device, target.dtype)
-        text = torch.tensor(examples[index].tokens)
+    for batch in tqdm(list(token_batches(examples, TOKENS_AT_ONCE)), desc="matrix", unit="batch"):
+        _, final = store.padded(batch, ())
+        states = torch.cat([final[row, : len(examples[i])] for row, i in enumerate(batch)])
+        states = states.to(target.device, target.dtype)
+        text = torch.tensor([token for i in batch for token in examples[i].tokens])
         for part, seen in zip(states.split(rows), text.split(rows), strict=True):
             logits = target.head(part).float()
             best = top_k(logits, LOOK)

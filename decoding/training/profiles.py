@@ -19,8 +19,8 @@ class Profile:
     max_new_tokens: int
     rows: int
     """Texts written at once."""
-    feature_tokens: int
-    """Tokens read at once."""
+    feature_tokens: int | None
+    """Tokens read at once when features are made and kept; None where the target reads anew for every step."""
     block: BlockRecipe
     block_fit: FitOptions
     eagle3: Eagle3Recipe
@@ -45,15 +45,15 @@ PROFILES = {
     ),
     "gpu": Profile(
         dtype="bfloat16",
-        examples=60_000,
+        examples=40_000,
         max_new_tokens=256,
-        rows=1024,
-        feature_tokens=65_536,
-        block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64, vocabulary=49_152),
-        block_fit=FitOptions(steps=8000, rate=1e-3, save_every=500, log_every=50),
+        rows=2048,
+        feature_tokens=None,
+        block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64, vocabulary=16_384),
+        block_fit=FitOptions(steps=5000, rate=1e-3, save_every=500, log_every=50),
         eagle3=Eagle3Recipe(test_steps=7, examples_per_step=96),
-        eagle3_fit=FitOptions(steps=6000, rate=1e-3, save_every=500, log_every=50),
+        eagle3_fit=FitOptions(steps=3000, rate=1e-3, save_every=500, log_every=50),
         llama=LlamaRecipe(layers=6, examples_per_step=128, negatives=8192),
-        llama_fit=FitOptions(steps=10_000, rate=2e-3, save_every=500, log_every=50),
+        llama_fit=FitOptions(steps=4000, rate=2e-3, save_every=500, log_every=50),
     ),
 }

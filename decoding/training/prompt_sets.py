@@ -17,6 +17,22 @@ from decoding.training.corpus import Example
 LANGUAGES = ("German", "French", "Spanish", "Italian")
 
 
+def files(folder: Path) -> tuple[Path, ...]:
+    """The published sets: GSM8K's training split, and Self-Instruct's instructions in two files."""
+    names = ("gsm8k_train.jsonl", "user_oriented_instructions.jsonl", "seed_tasks.jsonl")
+    return tuple(folder / name for name in names)
+
+
+def published_prompts(folder: Path, count: int, rng: random.Random) -> list[str]:
+    """Instructions and school problems, half of each as far as there are instructions."""
+    school, *tasks = files(folder)
+    problems, given = gsm8k_questions(school), [text for path in tasks for text in instructions(path)]
+    rng.shuffle(problems)
+    rng.shuffle(given)
+    given = given[: count // 2]
+    return given + problems[: count - len(given)]
+
+
 def gsm8k_questions(path: Path) -> list[str]:
     """Questions of GSM8K's training split."""
     return [row["question"] for row in _rows(path, "question")]
@@ -48,11 +64,23 @@ def _rows(path: Path, field: str) -> Iterable[dict[str, Any]]:
 
 def user_turn_start(tokenizer: Any) -> tuple[int, ...]:
     """The chat template up to where the user would begin to write: the target goes on with a question of its own."""
+    return tuple(tokenizer(_around_user(tokenizer)[0], add_special_tokens=False)["input_ids"])
+
+
+def user_words(prompts: Iterable[Sequence[int]], tokenizer: Any) -> list[str]:
+    """What the user says in each prompt: the text without the chat template."""
+    before, after = _around_user(tokenizer)
+    return [tokenizer.decode(prompt).removeprefix(before).removesuffix(after).strip() for prompt in prompts]
+
+
+def _around_user(tokenizer: Any) -> tuple[str, str]:
+    """The chat template before and after the user's words."""
     mark = "\N{BLACK SQUARE}"
     whole = tokenizer.apply_chat_template(
         [{"role": "user", "content": mark}], tokenize=False, add_generation_prompt=True, enable_thinking=False
     )
-    return tuple(tokenizer(whole[: whole.index(mark)], add_special_tokens=False)["input_ids"])
+    before, _, after = whole.partition(mark)
+    return before, after
 
 
 def own_questions(examples: Sequence[Example], tokenizer: Any) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from decoding.errors import BadRequest
 from decoding.training.corpus import Example
 from decoding.training.export import Checkpoint
 from decoding.training.fit_loop import FitOptions, Numbers, fit
@@ -51,6 +52,8 @@ def train(
     On a GPU the products are taken in bfloat16; the weights stay in float32.
     """
     chosen, measured = held_out(examples)
+    if not chosen or not measured:
+        raise BadRequest(f"{len(examples)} examples are too few to train on.", "Write more text, or add a --corpus.")
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
     def loss_of(step: int) -> tuple[Tensor, Numbers]:
@@ -60,11 +63,11 @@ def train(
             return trainer.loss([chosen[place] for place in places], generator)
 
     trainer.model.train()
-    curve = fit(trainer.model, loss_of, options, folder, title)
+    curve = fit(trainer.model, loss_of, options, folder, title, f"{trainer.recipe} on {len(chosen)} texts")
     trainer.model.eval()
     rows = []
     generator = torch.Generator().manual_seed(options.seed)
     with torch.no_grad(), mixed:
         for start in range(0, len(measured), trainer.examples_per_step)[:HELD_OUT_BATCHES]:
             rows.append(trainer.loss(measured[start : start + trainer.examples_per_step], generator)[1])
-    return curve, {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    return curve, {name: float(sum(row[name] for row in rows)) / len(rows) for name in rows[0]}

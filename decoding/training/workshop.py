@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from decoding.errors import BadRequest
+from decoding.files import write_atomically
 from decoding.models import load_causal_lm
 from decoding.presets import DEFAULT_TARGET
 from decoding.provenance import git_commit
@@ -19,7 +20,7 @@ from decoding.training.continuations import Prompt, write_continuations
 from decoding.training.corpus import Example, read_corpus
 from decoding.training.eagle3 import Eagle3Trainer
 from decoding.training.export import Card, Checkpoint, export_folder
-from decoding.training.features import FeatureStore, make_features
+from decoding.training.features import Features, LiveFeatures, make_features
 from decoding.training.fit_loop import FitOptions
 from decoding.training.llama import LlamaTrainer
 from decoding.training.matrix import warmed_successors
@@ -36,6 +37,8 @@ OWN = 0.6
 WARM = 3
 """One continuation in so many is sampled at `WARMTH`, the others are greedy."""
 WARMTH = 0.8
+LONG = 60
+"""Tokens from which on a response is worth a summary."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,14 @@ class Workshop:
     seed: int
     report: Callable[[str], None]
 
+    def __post_init__(self) -> None:
+        """Raises BadRequest where there is nothing to train on, before a model is loaded."""
+        if self.data is None and not self.corpora:
+            raise BadRequest("There is nothing to train on.", "Give --data FOLDER with prompts, or --corpus FILE.")
+        for path in (*self.corpora, *([] if self.data is None else prompt_sets.files(self.data))):
+            if not path.is_file():
+                raise BadRequest(f"There is no file {path}.", "Check --data and --corpus.")
+
     @cached_property
     def target(self) -> Target:
         """The embedded default."""
@@ -64,34 +75,31 @@ class Workshop:
     @cached_property
     def examples(self) -> list[Example]:
         """The text to train on, in a random order that the seed decides."""
-        vocab = self.target.vocab_size
-        found = read_corpus(self.corpora, vocab) if self.corpora else read_corpus([self.write_text()], vocab)
-        decode = self.target.tokenizer.decode
-        kept, dropped = without_overlap([decode(example.prompt) for example in found], self.measured)
+        found = read_corpus(self.corpora or [self.write_text()], self.target.vocab_size)
+        questions = prompt_sets.user_words((example.prompt for example in found), self.target.tokenizer)
+        kept, dropped = without_overlap(questions, self.measured)
         clean = set(kept)
-        examples = [example for example in found if decode(example.prompt) in clean]
+        examples = [example for example, question in zip(found, questions, strict=True) if question in clean]
         self.report(f"{len(examples)} examples, {sum(len(e.response) for e in examples):,} tokens of responses; "
                     f"{dropped} dropped for sharing words with {len(self.measured)} measured prompts")  # fmt: skip
         random.Random(self.seed).shuffle(examples)
         return examples
 
     def write_text(self) -> Path:
-        """Prompts, then the target's continuations of them; raises BadRequest without a data folder."""
-        if self.data is None:
-            raise BadRequest("There is nothing to train on.", "Give --data FOLDER with prompts, or --corpus FILE.")
-        self.work.mkdir(parents=True, exist_ok=True)
+        """Prompts, then the target's continuations of them; needs a data folder."""
+        assert self.data is not None
         profile, rng = self.profile, random.Random(self.seed)
+        published = prompt_sets.published_prompts(self.data, profile.examples // 4, rng)
+        self.work.mkdir(parents=True, exist_ok=True)
         tokenizer = self.target.tokenizer
         own = self._own_questions(round(profile.examples * OWN))
-        published = prompt_sets.gsm8k_questions(self.data / "gsm8k_train.jsonl")
-        rng.shuffle(published)
-        for name in ("user_oriented_instructions.jsonl", "seed_tasks.jsonl"):
-            published += prompt_sets.instructions(self.data / name)
-        texts = {"published": published[-profile.examples // 4 :], "code": prompt_sets.function_prompts(), "own": own}
+        texts = {"published": published, "code": prompt_sets.function_prompts(), "own": own}
         first = self._continuations("text.jsonl", texts)
-        answers = read_corpus([first], self.target.vocab_size)
-        pairs = [(_question(example, tokenizer), tokenizer.decode(example.response, skip_special_tokens=True))
-                 for example in answers if example.source == "own" and len(example.response) > 60]  # fmt: skip
+        answered = [example for example in read_corpus([first], self.target.vocab_size)
+                    if example.source == "own" and len(example.response) > LONG]  # fmt: skip
+        questions = prompt_sets.user_words((example.prompt for example in answered), tokenizer)
+        answers = [tokenizer.decode(example.response, skip_special_tokens=True) for example in answered]
+        pairs = list(zip(questions, answers, strict=True))
         rng.shuffle(pairs)
         share = profile.examples // 8
         second = self._continuations("tasks.jsonl", {
@@ -99,7 +107,7 @@ class Workshop:
             "translation": prompt_sets.translation_prompts([answer for _, answer in pairs], rng)[:share],
         })  # fmt: skip
         both = self.work / "corpus.jsonl"
-        both.write_bytes(first.read_bytes() + second.read_bytes())
+        write_atomically(both, first.read_bytes() + second.read_bytes())
         return both
 
     def _own_questions(self, count: int) -> list[str]:
@@ -120,8 +128,10 @@ class Workshop:
         return path
 
     @cached_property
-    def store(self) -> FeatureStore:
+    def store(self) -> Features:
         """The features of the examples."""
+        if self.profile.feature_tokens is None:
+            return LiveFeatures(self.target, self.examples)
         taps = sorted({*self.profile.block.taps, 2, self.target.layers // 2, self.target.layers - 3})
         return make_features(self.target, self.examples, taps, self.work / "features", self.profile.feature_tokens)
 
@@ -134,6 +144,7 @@ class Workshop:
 
     def make(self, kind: str, out: Path, steps: int | None) -> dict[str, float]:
         """Trains a drafter of `kind` and writes its checkpoint to `out`; what was held out says how good it is."""
+        torch.manual_seed(self.seed)  # what a recipe does not begin with the target's own weights
         trainer, options = self._recipe(kind)
         options = replace(options, seed=self.seed, **({"steps": steps} if steps else {}))
         curve, measured = train(trainer, self.examples, options, self.work / kind, kind, self.target.device)
@@ -183,9 +194,3 @@ class Workshop:
             + ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
             + ". On the measuring sets: `python -m decoding bench drafters`, and the table in the project's README.",
         )
-
-
-def _question(example: Example, tokenizer: object) -> str:
-    """The user's words in a prompt in the chat template."""
-    text: str = tokenizer.decode(example.prompt)  # type: ignore[attr-defined]
-    return text.rpartition("user\n")[2].partition("<|im_end|>")[0].strip()
