@@ -44,20 +44,6 @@ SHIPPED: tuple[Shipped, ...] = (
         "block-diffusion drafter in the DFlash format, trained here",
     ),
     Shipped(
-        "smollm2-135m-eagle3",
-        "SmolLM2 EAGLE-3",
-        "eagle3",
-        "smollm2-135m",
-        "EAGLE-3 drafter, trained here",
-    ),
-    Shipped(
-        "smollm2-135m-llama",
-        "SmolLM2 small Llama",
-        "causal-lm",
-        "smollm2-135m",
-        "small autoregressive Llama, distilled here",
-    ),
-    Shipped(
         "smollm2-135m-matrix",
         "SmolLM2 warmed matrix",
         MATRIX,
