@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoding import measuring
@@ -118,6 +118,7 @@ def test_a_set_holds_what_was_asked_for(tmp_path: Path) -> None:
         measuring_set(["qa"], path, None, 0)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 70))
 def test_a_sample_is_spread_evenly(total: int, count: int) -> None:
     questions = [Question(str(i), "qa", "?") for i in range(total)]
