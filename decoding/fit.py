@@ -81,7 +81,7 @@ def require_verifier_fit(strategy: Strategy[Settings], verifier: type[Verifier])
     the strategies that fit this verifier.
     """
     drawn = strategy.drawn
-    if not strategy.needs or drawn in verifier.needs_candidates:
+    if not strategy.max_nodes or drawn in verifier.needs_candidates:
         return
     verifiers = [
         name for name, kind in VERIFIERS.items() if kind.greedy == verifier.greedy and drawn in kind.needs_candidates

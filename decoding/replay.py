@@ -21,6 +21,7 @@ import numpy as np
 from torch import Generator, Tensor, cat
 
 from decoding.drafters.base import Drafter, Observation, OnePassDrafter, no_next
+from decoding.draws import Drawn
 from decoding.errors import Incompatible
 from decoding.loop import Request, decode
 from decoding.sampling import Sampling
@@ -83,8 +84,14 @@ def accepted_path(tree: Tree, coming: Sequence[int]) -> list[int]:
     return path
 
 
-def require_replayable(drafter: Drafter) -> None:
-    """Raises Incompatible for a drafter that learns from what the target says after rejected nodes."""
+def require_replayable(drafter: Drafter, strategy: Strategy[Settings] | None = None) -> None:
+    """Raises Incompatible for a drafter that learns from what the target says after rejected nodes, for a strategy
+    with such a source beside its drafter, and for one that draws its candidates (its verifier's draws depend on it)."""
+    if strategy is not None and (strategy.retrieval is not None or strategy.drawn is not Drawn.BEST):
+        raise Incompatible(
+            f"{strategy.title} cannot be replayed on a recorded text: its rounds depend on more than that.",
+            "Measure it while decoding: python -m decoding bench speed.",
+        )
     if drafter.wants_prompt_next:
         raise Incompatible(
             f"The drafter {drafter.name} learns from the target's opinions, and a recorded text does not hold them.",
@@ -99,7 +106,7 @@ def replay(recording: Recording, drafter: Drafter, strategy: Strategy[Settings])
     on the path are known: opinions are NaN, ranks 0, and the bonus is `UNKNOWN` where the text ends inside the path.
     Raises Incompatible as `require_replayable` says, or where the record lacks hidden states that the drafter taps.
     """
-    require_replayable(drafter)
+    require_replayable(drafter, strategy)
     if not set(drafter.taps) <= set(recording.taps):
         raise Incompatible(
             f"The drafter {drafter.name} reads the hidden states {list(drafter.taps)}; "

@@ -48,7 +48,7 @@ SHIPPED: tuple[Shipped, ...] = (
         "SmolLM2 warmed matrix",
         MATRIX,
         "smollm2-135m",
-        "transition matrix (Token Recycling) that has seen half a million tokens of the target's text",
+        "transition matrix (Token Recycling) that has read text of the target",
     ),
 )
 

@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     drafter_ids = [info.id if info is not None else None for info in infos]
     for contender, drafter_id in zip(contenders, drafter_ids, strict=True):
         drafter = started.drafters[drafter_id] if drafter_id is not None else None
-        ways.append(ours(contender.text, target, drafter, contender.make))
+        retrieval = models.retrieval(STRATEGIES[contender.strategy], target, say)
+        ways.append(ours(contender.text, target, drafter, contender.make, retrieval))
     rows = _time(ways, measured, target, args)
     figures = [way_figures(rows, way.name) for way in ways]
     for figure, contender, drafter_id in zip(figures[-len(contenders) :], contenders, drafter_ids, strict=True):

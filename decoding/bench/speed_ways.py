@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 
 from decoding.bench.measured_prompts import MeasuredPrompt
-from decoding.drafters.base import Drafter
+from decoding.drafters.base import Drafter, StepwiseDrafter
+from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import BadRequest
 from decoding.loop import Request, decode
 from decoding.sampling import Sampling
@@ -86,16 +87,23 @@ def parse_config(text: str) -> Contender:
     return contender
 
 
-def ours(name: str, target: Target, drafter: Drafter | None, make: Callable[[], Strategy[Settings]]) -> Way:
-    """Decoding through our loop. What a drafter learnt in earlier runs is forgotten first: every run starts alike."""
+def ours(
+    name: str,
+    target: Target,
+    drafter: Drafter | None,
+    make: Callable[[], Strategy[Settings]],
+    retrieval: StepwiseDrafter | None = None,
+) -> Way:
+    """Decoding through our loop. What was learnt in earlier runs is forgotten first: every run starts alike."""
     verifier = make_verifier(None, Sampling())
 
     def run(prompt: MeasuredPrompt, count: int) -> Timed:
-        forget = getattr(drafter, "clear", None)
-        if forget is not None:
-            forget()
+        for source in (drafter, retrieval):
+            if isinstance(source, TransitionMatrix):
+                source.clear()
+        request = Request(prompt.question.prompt, prompt.ids, count)
         start = time.perf_counter()
-        events = decode(target, drafter, make(), verifier, Request(prompt.question.prompt, prompt.ids, count))
+        events = decode(target, drafter, make(), verifier, request, retrieval=retrieval)
         next(events)
         first = time.perf_counter()
         *rounds, last = events

@@ -38,6 +38,7 @@ class TransitionMatrix(StepwiseDrafter):
         # One row more than there are tokens, never written: a missing token is -1, and row -1 says that nothing
         # follows it. So whole templates are filled without a look at what is missing.
         self._successors = torch.full((vocab_size + 1, CHOICES), -1, dtype=torch.int32, device=device)
+        self._loaded: Tensor | None = None
         self._steps: WeakKeyDictionary[Template, Steps] = WeakKeyDictionary()
         self._aside = torch.cuda.Stream(self._successors.device) if self._successors.is_cuda else None
 
@@ -50,8 +51,11 @@ class TransitionMatrix(StepwiseDrafter):
         """A new run; what was learnt in earlier ones is kept (see `clear`)."""
 
     def clear(self) -> None:
-        """Forgets everything."""
-        self._successors.fill_(-1)
+        """Forgets what was learnt since the matrix was made or loaded."""
+        if self._loaded is None:
+            self._successors.fill_(-1)
+        else:
+            self.matrix.copy_(self._loaded)
 
     def observe(self, observation: Observation) -> None:
         """Overwrites the row of every token the target looked at; of a token's several rows the last one wins."""
@@ -162,4 +166,5 @@ class TransitionMatrix(StepwiseDrafter):
         repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
         if bool(((stored < -1) | (stored >= self.vocab_size)).any()) or bool(repeated.any()):
             raise BadRequest(f"{path} holds token ids that cannot be.", "Make it again with TransitionMatrix.save.")
-        self.matrix.copy_(stored)
+        self._loaded = stored
+        self.clear()

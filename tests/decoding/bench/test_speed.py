@@ -126,7 +126,8 @@ def test_configs_are_read_and_refused() -> None:
 
 def test_the_usual_configs_are_the_strategies_with_their_drafters() -> None:
     usual = usual_configs("smollm2-135m")
-    assert "linear:prompt-lookup" in usual
+    assert "ddtree:smollm2-135m-dflash" in usual
+    assert "pld:prompt-lookup" in usual
     assert "recycle:transition-matrix" in usual
     assert not any(text.startswith("ar") for text in usual)
 

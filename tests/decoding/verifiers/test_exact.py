@@ -105,7 +105,7 @@ def law(
     target, draft = tables or (Table(seed), Table(seed + 1000))
     chosen = {"budget": 4, "depth": 2, "width": 2, "acceptance": 0.4, "measured": False, **shape}
     strategy = make_strategy("sampled", {**chosen, "replacement": drawn is Drawn.INDEPENDENT})
-    strategy.begin(sampling, ANY_RNG)
+    strategy.begin((), sampling, ANY_RNG)
     drafter = MarginalDrafter(draft) if one_pass else PathDrafter(draft)
 
     def grow() -> Growth:
