@@ -182,4 +182,4 @@ class Eagle3Trainer:
 
 def _later(rows: Tensor, steps: int) -> Tensor:
     """`[examples, rows]` moved `steps` rows on, zeros before."""
-    return rows if steps == 0 else functional.pad(rows[:, :-steps], (steps, 0))
+    return functional.pad(rows, (steps, 0))[:, : rows.shape[1]]
