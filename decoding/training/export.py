@@ -104,5 +104,7 @@ class Card:
         table = "\n".join("| " + " | ".join(row) + " |" for row in (names, ["---"] * len(names), *points))
         made = f"{self.recipe}\n\nSeed {self.seed}, commit {self.commit}, {self.hardware}."
         parts = {"Data": self.data, "Recipe": made, "Training curve": table, "Acceptance": self.measured}
+        if not self.curve:
+            del parts["Training curve"]
         chapters = "".join(f"## {name}\n\n{content}\n\n" for name, content in parts.items())
         return f"# {self.title}\n\n{self.what}\n\n{chapters}Licence: Apache-2.0, as the target's.\n"

@@ -85,7 +85,7 @@ def fit(
         if (logs or saves) and not math.isfinite(loss.item()):
             raise BadRequest(f"The loss of {title} is {loss.item()} at step {step}.", "Lower the learning rate.")
         if logs:
-            shown = {"loss": loss, **numbers}
+            shown = {"loss": loss.detach(), **numbers}
             curve.append({"step": step, **{name: round(float(value), 4) for name, value in shown.items()}})
             bar.set_postfix({name: curve[-1][name] for name in shown})
         if saves:
@@ -115,7 +115,11 @@ class _Checkpoint:
             if state["recipe"] != self.recipe:
                 raise self._refused(f"was made with {state['recipe'] or 'no recipe'}, not with {self.recipe}")
             if not _same_so_far(options, self.options, done):
-                raise self._refused(f"has {done} steps of {options}, not of {self.options}")
+                ours = asdict(self.options)
+                other = [
+                    f"{name} {was}, not {ours[name]}" for name, was in asdict(options).items() if was != ours[name]
+                ]
+                raise self._refused(f"has {done} steps with {'; '.join(other)}")
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             return done, float(state["seconds"]), list(state["curve"])

@@ -3,8 +3,11 @@
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from decoding.target import Target
 from decoding.training.corpus import Example
@@ -54,3 +57,14 @@ def shake(model: torch.nn.Module, seed: int = 0, by: float = 0.2) -> None:
     with torch.no_grad():
         for weight in model.parameters():
             weight += by * weight.abs().mean().clamp(min=0.1) * torch.randn(weight.shape, generator=rng)
+
+
+@cache
+def chat_tokenizer() -> Any:
+    """97 words, w0 to w94, in a chat template of its own."""
+    words = ["<s>", "</s>", *(f"w{n}" for n in range(95))]
+    inner = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="w0"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>")
+    tokenizer.chat_template = "<s> w1 {{ messages[0]['content'] }} w2"
+    return tokenizer

@@ -1,0 +1,224 @@
+"""`python -m decoding train` from prompts to checkpoints, on a target that is tiny and random."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from decoding.__main__ import main
+from decoding.drafters.block_diffusion import load_block_diffusion
+from decoding.drafters.eagle3 import load_eagle3
+from decoding.drafters.transition_matrix import TransitionMatrix
+from decoding.models import load_causal_lm
+from decoding.training import profiles, workshop
+from decoding.training.block_diffusion import BlockRecipe
+from decoding.training.corpus import append_examples, read_corpus
+from decoding.training.eagle3 import Eagle3Recipe
+from decoding.training.fit_loop import FitOptions
+from decoding.training.llama import LlamaRecipe
+from decoding.training.profiles import Profile
+from tests.decoding.training.material import LAYERS, chat_tokenizer, texts
+from tests.tiny_models import tiny_model
+
+VOCAB = 97
+STEPS = FitOptions(steps=3, warmup=1, log_every=1, save_every=2)
+TINY = Profile(
+    dtype="float32", examples=40, max_new_tokens=16, rows=16, feature_tokens=200,
+    block=BlockRecipe(layers=2, block_size=4, taps=(2, 4, 5, 6), mask_token_id=3, vocabulary=50, anchors=4),
+    block_fit=STEPS,
+    eagle3=Eagle3Recipe(draft_vocab=50, test_steps=2, examples_per_step=4), eagle3_fit=STEPS,
+    llama=LlamaRecipe(hidden=16, layers=1, heads=2, intermediate=24, examples_per_step=4, vocabulary=50, negatives=8),
+    llama_fit=STEPS,
+)  # fmt: skip
+DTYPE = torch.float32
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """It ends a text often, so that its own questions are short."""
+    whole = tiny_model("llama", num_hidden_layers=LAYERS, vocab_size=VOCAB)
+    whole.generation_config.eos_token_id = [1, *range(10, VOCAB, 20)]
+    return whole
+
+
+@pytest.fixture(autouse=True)
+def tiny(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = SimpleNamespace(model=model, tokenizer=chat_tokenizer(), name="smollm2-135m")
+    monkeypatch.setattr(workshop, "load_causal_lm", lambda *_: loaded)
+    monkeypatch.setattr(workshop, "LONG", 3)
+    monkeypatch.setitem(profiles.PROFILES, "cpu", TINY)
+    monkeypatch.setitem(profiles.PROFILES, "gpu", replace(TINY, feature_tokens=None))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the published prompts, where the work of all kinds is done."""
+    folder = tmp_path_factory.mktemp("train")
+    data = folder / "data"
+    data.mkdir()
+    rows = {
+        "gsm8k_train.jsonl": [{"question": f"w{n} w{n + 1} w{n + 2}"} for n in range(3, 30)],
+        "user_oriented_instructions.jsonl": [{"instruction": f"w{n}"} for n in range(3, 8)],
+        "seed_tasks.jsonl": [{"instruction": f"w{n} w3"} for n in range(3, 8)],
+    }
+    for name, lines in rows.items():
+        (data / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def train(place: Path, kind: str, *options: str, out: str = "out") -> int:
+    given = options if "--corpus" in options else ("--data", str(place / "data"), *options)
+    return main(["train", kind, "--out", str(place / out / kind), "--work", str(place / "work"), *given])
+
+
+def last_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    return result
+
+
+def refused(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that a refused request prints."""
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    last = said.err.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    return last
+
+
+def check(kind: str, folder: Path, whole: Any) -> None:
+    """The checkpoint is one that its reader takes."""
+    embed, head = whole.get_input_embeddings(), whole.get_output_embeddings()
+    if kind == "block-diffusion":
+        load_block_diffusion(folder, embed, head, VOCAB, 32, DTYPE, "cpu", target_layers=LAYERS)
+    elif kind == "eagle3":
+        load_eagle3(folder, embed, VOCAB, 32, DTYPE, "cpu", target_layers=LAYERS)
+    elif kind == "llama":
+        assert load_causal_lm(str(folder), "float32", "cpu", with_tokenizer=False).config.vocab_size == VOCAB
+    else:
+        TransitionMatrix(VOCAB, torch.device("cpu")).load(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["block-diffusion", "eagle3", "llama", "matrix"])
+def test_from_prompts_to_a_checkpoint(kind: str, place: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(place, kind) == 0
+    said = last_line(capsys)
+    assert (said["kind"], said["out"]) == (kind, str(place / "out" / kind))
+    assert said["held_out"]
+    assert all(value >= 0 for value in said["held_out"].values())
+    folder = place / "out" / kind
+    check(kind, folder, model)
+    card = (folder / "README.md").read_text()
+    for words in (f"python -m decoding train {kind}", "Seed 0", "prompts (", "Apache-2.0"):
+        assert words in card, words
+    assert kind == "matrix" or "| step | loss |" in card
+    # Again: nothing is left to train, and the checkpoint is the same.
+    assert train(place, kind, out="again") == 0
+    assert (place / "again" / kind / "SHA256SUMS").read_text() == (folder / "SHA256SUMS").read_text()
+    # From the beginning, with the same seed.
+    (place / "work" / kind / "checkpoint.pt").unlink(missing_ok=True)
+    assert train(place, kind, out="anew") == 0
+    assert (place / "anew" / kind / "SHA256SUMS").read_text() == (folder / "SHA256SUMS").read_text()
+
+
+def test_the_text_is_the_target_s_own_on_every_sort_of_prompt(place: Path, model: Any) -> None:
+    assert train(place, "matrix") == 0
+    examples = read_corpus([place / "work" / "corpus.jsonl"], VOCAB)
+    counts = {source: sum(e.source == source for e in examples) for source in {e.source for e in examples}}
+    assert counts["published"] == 10
+    assert counts["code"] == 84
+    assert counts["own"] > 10
+    assert counts["document"] > 2
+    assert {e.temperature for e in examples if e.source == "code"} == {0.0, workshop.WARMTH}
+    (greedy, *_) = (e for e in examples if e.temperature == 0 and e.source == "published")
+    with torch.inference_mode():
+        choices = model(input_ids=torch.tensor([greedy.tokens])).logits[0, len(greedy.prompt) - 1 : -1].argmax(-1)
+    assert tuple(choices.tolist()) == greedy.response
+
+
+def test_features_made_as_they_are_needed_train_the_same_drafter(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(place, "block-diffusion") == 0
+    kept = last_line(capsys)["held_out"]
+    (place / "work" / "block-diffusion" / "checkpoint.pt").unlink()
+    assert train(place, "block-diffusion", "--profile", "gpu", out="live") == 0
+    live = last_line(capsys)["held_out"]
+    assert live == {name: pytest.approx(value, abs=0.15) for name, value in kept.items()}
+
+
+def test_a_corpus_takes_the_place_of_prompts_and_measured_prompts_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples = [replace(e, prompt=(0, 3, *(t % VOCAB for t in e.prompt), 4)) for e in texts(70, longest=16)]
+    examples = [replace(e, response=tuple(t % VOCAB for t in e.response)) for e in examples]
+    append_examples(tmp_path / "text.jsonl", examples)
+    asked = next(e for e in examples if len(e.prompt) > 14)
+    words = chat_tokenizer().decode(asked.prompt[2:-1])
+    question = {"question_id": 1, "category": "qa", "turns": [f"Read this: {words}"]}
+    (tmp_path / "measured.jsonl").write_text(json.dumps(question) + "\n")
+    given = ("--corpus", str(tmp_path / "text.jsonl"), "--spec-bench", str(tmp_path / "measured.jsonl"))
+    assert train(tmp_path, "llama", *given, "--steps", "2") == 0
+    said = capsys.readouterr()
+    assert "69 examples" in said.err
+    assert "1 dropped for sharing words with 1 measured prompts" in said.err
+    assert not (tmp_path / "work" / "text.jsonl").exists()
+    assert "steps=2" in (tmp_path / "out" / "llama" / "README.md").read_text()
+
+
+def test_another_seed_goes_on_with_nothing_of_the_first(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(place, "llama") == 0
+    capsys.readouterr()
+    assert train(place, "llama", "--seed", "1") == 2
+    assert "--work" in refused(capsys)
+
+
+def not_loaded(*_: Any) -> Any:
+    raise AssertionError("a model was loaded for a request that is bad in itself")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ["nothing to train on", "--data", "--corpus"]),
+        (("--data", "/nowhere"), ["/nowhere", "--data"]),
+        (("--corpus", "/nowhere.jsonl"), ["/nowhere.jsonl", "--corpus"]),
+        (("--corpus", "/dev", "--steps", "0"), ["--steps"]),
+        (("--corpus", __file__, "--spec-bench", "/nowhere"), ["/nowhere"]),
+    ],
+)
+def test_bad_requests_exit_with_2_and_one_line_before_a_model_is_loaded(
+    options: tuple[str, ...], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(workshop, "load_causal_lm", not_loaded)
+    assert main(["train", "llama", "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"), *options]) == 2
+    line = refused(capsys)
+    assert all(word in line for word in words), line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").write_text("mine")
+    assert main(["train", "llama", "--out", str(tmp_path / "out"), "--corpus", __file__]) == 2
+    assert "is a file" in refused(capsys)
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_a_bad_corpus_and_too_small_a_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.jsonl").write_text("{}\n{}\n")
+    assert train(tmp_path, "llama", "--corpus", str(tmp_path / "bad.jsonl")) == 2
+    assert "bad.jsonl, line 1: source is missing" in refused(capsys)
+    append_examples(tmp_path / "few.jsonl", [replace(e, prompt=(5,), response=(6, 7)) for e in texts(1)])
+    assert train(tmp_path, "llama", "--corpus", str(tmp_path / "few.jsonl")) == 2
+    assert "1 examples are too few" in refused(capsys)
+
+
+@pytest.mark.parametrize("arguments", [["train"], ["train", "gpt"], ["train", "llama"], ["train", "llama", "--out"]])
+def test_what_argparse_refuses(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
