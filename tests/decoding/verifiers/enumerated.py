@@ -137,7 +137,7 @@ def drawing(sampling: Sampling, one_pass: bool = False, **settings: object) -> G
 
     def grow(last: tuple[int, int], rng: Rng) -> Growth:
         strategy = make_strategy("sampled", chosen)
-        strategy.begin(sampling, torch.Generator().manual_seed(int(rng.integers(2**62))))
+        strategy.begin((), sampling, torch.Generator().manual_seed(int(rng.integers(2**62))))
         return strategy.grow(TableMarginals() if one_pass else TableDrafter(last[0]), last[1], max_depth=9)
 
     return grow
