@@ -17,6 +17,8 @@ PAPER_THRESHOLDS = {"tau_d0": 0.14, "tau_d1": 0.14, "tau_d5": 0.49}
 DEFAULT_BLOCK_THRESHOLD = 0.3
 """Appendix F gives none. Below about this a drafted token is no better than the matrix's best successor."""
 LEAST_SAMPLES = 20
+TIE = 1e-12
+"""Shares that differ by less are equal but for rounding."""
 
 
 class Sample(NamedTuple):
@@ -84,7 +86,8 @@ def fit_gate(confidence: Sequence[float], worth_it: Sequence[bool], otherwise: f
     edges = np.concatenate([[0.0], np.unique(value)])
     passes = value[None, :] > edges[:, None]
     right = [(passes[:, kind] == wanted).mean(axis=1) for kind, wanted in ((good, True), (~good, False)) if kind.any()]
-    threshold = float(edges[int(np.argmax(np.sum(right, axis=0)))])
+    total = np.sum(right, axis=0)
+    threshold = float(edges[int(np.argmax(total >= total.max() - TIE))])
     return Fit(threshold, _discrimination(value[good], value[~good]), count)
 
 

@@ -26,7 +26,7 @@ VOCAB = 3
 WARM = Sampling(1.0)
 EXACT = 1e-6
 """The tables are float32 logits."""
-FITTING = [(name, drawn) for name, kind in VERIFIERS.items() for drawn in kind.needs_candidates
+FITTING = [(name, drawn) for name, kind in VERIFIERS.items() for drawn in sorted(kind.needs_candidates)
            if drawn is not Drawn.BEST and name not in ("greedy", "sample-match")]  # fmt: skip
 
 
