@@ -16,8 +16,8 @@ from decoding.models import load_causal_lm
 from decoding.presets import EMBEDDED, PRESETS, find_preset
 from decoding.settings import Settings
 from decoding.shipped import MATRIX, SHIPPED, Shipped, checked_folder, find_shipped
+from decoding.strategies import STRATEGIES
 from decoding.strategies.base import PUBLISHED, DrafterKind, Strategy
-from decoding.strategies.ddtree import DDTree
 from decoding.target import Target
 
 SELF = "self"
@@ -132,7 +132,7 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
 
 def usual_strategy(target_id: str) -> str:
     """What decodes when no strategy is named: DDTree where a block drafter is made for the target, else retrieval."""
-    return "ddtree" if usual_drafter(target_id, DDTree) is not None else "recycle"
+    return "ddtree" if usual_drafter(target_id, STRATEGIES["ddtree"]) is not None else "recycle"
 
 
 def usual_drafter(target_id: str, strategy: type[Strategy[Settings]]) -> str | None:

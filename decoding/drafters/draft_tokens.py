@@ -34,7 +34,7 @@ def read_draft_tokens(folder: Path, target_vocab: int) -> Tensor | None:
     if not path.exists():
         return None
     try:
-        ids = load_file(path)[NAME].to(torch.int64)
+        ids: Tensor = load_file(path)[NAME].to(torch.int64)
     except (OSError, SafetensorError, KeyError) as error:
         raise ModelUnavailable(f"{path} cannot be read: {error}.", "Fetch the checkpoint again.") from None
     if ids.ndim != 1 or not len(ids) or bool((ids.diff() <= 0).any()) or int(ids[0]) < 0:
