@@ -35,17 +35,16 @@ def adjusted(now: Controls, mean_acceptance: float, gains: Gains, max_depth: int
     """One step of proportional control (section 3.3, historical adjustment).
 
     D_0 <- clip(D_0 + eta_D (a - a*), 1, D_max - 1) and tau_h <- clip(tau_h - eta_h (a - a*), 0, 1). The paper gives
-    no formula for tau_l, which its Algorithm 1 adjusts too: it goes with tau_h, and never above it.
+    no formula for tau_l, which its Algorithm 1 adjusts too: it takes the step of tau_h, so it never passes it.
 
     Example: D_0 4, tau_h .9, tau_l .4 and D_max 8, at a mean acceptance of .9 with a* .7, eta_D 1 and eta_h .05,
     become 4.2, .89 and .39.
     """
     error = mean_acceptance - gains.target
-    high = _clip(now.high_confidence - gains.threshold_step * error, 0.0, 1.0)
     return Controls(
         base_depth=_clip(now.base_depth + gains.depth_step * error, 1.0, max_depth - 1.0),
-        high_confidence=high,
-        low_confidence=_clip(now.low_confidence - gains.threshold_step * error, 0.0, high),
+        high_confidence=_clip(now.high_confidence - gains.threshold_step * error, 0.0, 1.0),
+        low_confidence=_clip(now.low_confidence - gains.threshold_step * error, 0.0, 1.0),
     )
 
 
