@@ -2,9 +2,14 @@
 
 import pytest
 import torch
+from hypothesis import settings
 
 # Tiny models gain nothing from a second thread, and waiting for it on a busy machine takes most of the time.
 torch.set_num_threads(1)
+
+# How long an example takes says more of the machine's load than of the code; pytest's own timeout stays.
+settings.register_profile("canopy", deadline=None)
+settings.load_profile("canopy")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

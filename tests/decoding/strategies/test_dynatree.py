@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.errors import BadRequest, Incompatible
@@ -85,7 +85,6 @@ def literal_algorithm(drafter: Toy, s: DynaTreeSettings) -> list[Path]:
     return list(tree)
 
 
-@settings(deadline=None)
 @given(toys, st.data())
 def test_the_layers_give_the_tree_of_the_pseudocode(drafter: Toy, data: st.DataObject):
     chosen = settings_by(data)
@@ -97,7 +96,6 @@ def test_the_layers_give_the_tree_of_the_pseudocode(drafter: Toy, data: st.DataO
     assert growth.tree.token[1:].tolist() == tokens
 
 
-@settings(deadline=None)
 @given(toys, st.integers(0, 12), st.data())
 def test_budget_depth_and_one_step_a_depth(drafter: Toy, max_depth: int, data: st.DataObject):
     strategy = make_strategy("dynatree", settings_by(data))
@@ -244,7 +242,6 @@ def test_widths_at_the_edges():
     assert widths(logprob, rules(dynamic_breadth=False)[0], controls).tolist() == [2, 2, 2, 2]
 
 
-@settings(deadline=None)
 @given(toys, st.data())
 def test_each_switch_disables_its_part(drafter: Toy, data: st.DataObject):
     chosen = settings_by(data, budget=200)

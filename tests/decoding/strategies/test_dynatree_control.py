@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.strategies import make_strategy
@@ -50,7 +50,6 @@ def test_the_window_and_the_warm_up_by_hand():
     assert history.controls.high_confidence == pytest.approx(0.9 - 0.05 * (0.2 + 0.0 - 0.3 - 0.4))
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), max_size=60), st.integers(2, 12))
 def test_the_controls_stay_in_their_ranges(acceptances: list[float], max_depth: int):
     history = AcceptanceHistory(Controls(1.0, 0.9, 0.4), Gains(0.5, 3.0, 0.9), max_depth, window=4, warm_up=1)

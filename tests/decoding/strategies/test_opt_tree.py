@@ -28,7 +28,7 @@ def weights_below(drafter: Toy, depth: int, width: int) -> dict[Path, float]:
     return found
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(toys, st.integers(1, 4), st.integers(1, 2))
 def test_no_subtree_expects_more(drafter: Toy, budget: int, depth: int):
     """Brute force: every set of `budget` nodes that holds the parents of all its nodes."""
@@ -63,7 +63,6 @@ def literal_algorithm(drafter: Toy, n: int, delta: float, deepest: int) -> tuple
             return expected[1:], best
 
 
-@settings(deadline=None)
 @given(toys, st.integers(1, 40), st.sampled_from([0.0, 0.05, 0.2, 0.5, 0.8]), st.integers(1, 6))
 def test_drafting_fewer_nodes_than_the_paper_gives_its_tree(drafter: Toy, budget: int, threshold: float, depth: int):
     strategy = make_strategy("opt_tree", {"budget": budget, "threshold": threshold, "depth": depth})

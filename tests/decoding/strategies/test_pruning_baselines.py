@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.strategies import make_strategy
@@ -34,7 +34,6 @@ def literal_beams(drafter: Toy, depth: int, width: int) -> dict[Path, float]:
     return scores
 
 
-@settings(deadline=None)
 @given(toys, st.integers(1, 5), st.integers(1, 5), st.integers(1, 60))
 def test_the_beam_search_is_eagle_2(drafter: Toy, depth: int, width: int, budget: int):
     scores = literal_beams(drafter, depth, width)
@@ -55,7 +54,6 @@ def test_eagle_3s_tree_has_710_candidates():
     assert len(grow_beams(Wide(0), 5, 8, 10, lambda *_: True)) == 1 + 10 + 7 * 100
 
 
-@settings(deadline=None)
 @given(toys, st.sampled_from(["ddd", "echo"]), st.integers(0, 7), st.integers(1, 7), st.integers(1, 80))
 def test_a_cut_tree_is_what_the_dense_one_holds_down_to_the_cut(
     drafter: Toy, name: str, max_depth: int, depth: int, budget: int
@@ -169,7 +167,6 @@ def test_svip_goes_on_at_the_threshold_itself():
         assert make_strategy("svip", {"c": 1, "threshold": threshold}).grow(drafter, 7, 99).tree.drafted == drafted
 
 
-@settings(deadline=None)
 @given(toys, st.integers(1, 9), st.integers(0, 9), st.floats(0, 0.6))
 def test_svip_is_a_prefix_of_the_greedy_chain(drafter: Toy, budget: int, max_depth: int, threshold: float):
     chain = make_strategy("linear", {"budget": budget}).grow(Toy(drafter.seed), 5, max_depth).tree.token.tolist()
