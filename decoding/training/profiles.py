@@ -50,10 +50,10 @@ PROFILES = {
         rows=2048,
         feature_tokens=None,
         block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64, vocabulary=16_384),
-        block_fit=FitOptions(steps=5000, rate=1e-3, save_every=500, log_every=50),
-        eagle3=Eagle3Recipe(test_steps=7, examples_per_step=96),
+        block_fit=FitOptions(steps=4000, rate=1e-3, save_every=500, log_every=50),
+        eagle3=Eagle3Recipe(test_steps=7, examples_per_step=48),
         eagle3_fit=FitOptions(steps=3000, rate=1e-3, save_every=500, log_every=50),
         llama=LlamaRecipe(layers=6, examples_per_step=128, negatives=8192),
-        llama_fit=FitOptions(steps=4000, rate=2e-3, save_every=500, log_every=50),
+        llama_fit=FitOptions(steps=3000, rate=2e-3, save_every=500, log_every=50),
     ),
 }

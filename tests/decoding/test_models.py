@@ -126,6 +126,12 @@ def test_a_missing_tokenizer_is_noticed(gone: list[str], llama: Path) -> None:
         load(llama)
 
 
+def test_a_drafter_needs_no_tokenizer(llama: Path) -> None:
+    for path in llama.glob("tokenizer*"):
+        path.unlink()
+    assert load_causal_lm(str(llama), "float32", "cpu", with_tokenizer=False).tokenizer is None
+
+
 def test_a_missing_shard(llama: Path) -> None:
     sharded = llama / "sharded"
     load(llama).model.save_pretrained(sharded, max_shard_size="20KB")
