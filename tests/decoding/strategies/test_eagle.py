@@ -38,7 +38,7 @@ def candidate_set(drafter: Toy, top_k: int, depth: int) -> dict[Path, float]:
 sizes = {"top_k": st.integers(1, 4), "depth": st.integers(0, 4), "budget": st.integers(1, 60)}
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10_000), st.booleans(), st.fixed_dictionaries(sizes))
 def test_the_rerank_keeps_the_best_of_all_candidates(seed: int, holes: bool, chosen: dict[str, int]) -> None:
     drafter = Toy(seed, holes=holes)
@@ -52,7 +52,7 @@ def test_the_rerank_keeps_the_best_of_all_candidates(seed: int, holes: bool, cho
     assert drafter.calls <= chosen["depth"] + 1
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10_000), st.fixed_dictionaries(sizes), st.integers(0, 6))
 def test_ties_keep_parents(seed: int, chosen: dict[str, int], max_depth: int) -> None:
     """A tree without its parents could not be built at all; among equals the shallower are kept."""
@@ -73,6 +73,7 @@ def test_ties_are_there_to_be_kept() -> None:
     assert sum(int((edge == 0).sum()) for edge in edges) > 5
 
 
+@settings(deadline=None)
 @given(st.integers(0, 999), st.integers(0, 7), st.integers(1, 20), st.integers(0, 12))
 def test_one_beam_is_the_greedy_chain(seed: int, depth: int, budget: int, max_depth: int) -> None:
     tree = make_strategy("eagle", {"top_k": 1, "depth": depth, "budget": budget}).grow(Toy(seed), 5, max_depth).tree
