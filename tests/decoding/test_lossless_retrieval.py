@@ -102,10 +102,10 @@ def test_graft_over_a_published_block_drafter(tmp_path: Path) -> None:
     )  # fmt: skip
     drafter, matrix = load_drafter(str(tmp_path), target, print), TransitionMatrix(VOCAB)
     expected = plain_greedy(target, PROMPT, NEW_TOKENS)
-    for settings in ({"tau_block": 1}, {"tau_block": 0.3}):
-        _, rounds, summary = run(target, drafter, "graft-block", settings, matrix)
+    for tau, pruned in ((1, True), (0, False)):
+        _, rounds, summary = run(target, drafter, "graft-block", {"tau_block": tau}, matrix)
         assert list(summary.output_ids) == expected
-        assert any(map(retrieved, rounds))
+        assert any(map(retrieved, rounds)) == pruned
         assert max(item.tree.drafted for item in rounds) == 4
 
 
@@ -135,16 +135,14 @@ def test_every_retrieval_baseline(family: str) -> None:
 
 
 def test_what_repeats_itself_is_copied_and_guessed() -> None:
-    """A text that repeats itself is where these methods must shine: most tokens come from their proposals."""
-    target = tiny_target("llama")
-    count = 120
-    loop = plain_greedy(target, PROMPT, 200)[-60:]
-    if len(set(loop)) > 20:
-        pytest.skip("this model's text does not settle into a loop")
+    """This model's text settles into a loop: there most tokens must come from what was proposed."""
+    target, count = tiny_target("gpt-neox"), 150
     for name, drafter in (("pld", PromptLookup(VOCAB)), ("sam", SamDrafter(VOCAB)), ("lookahead", None)):
         matrix = TransitionMatrix(VOCAB) if name == "sam" else None
-        _, rounds, _ = run(target, drafter, name, {}, matrix, new_tokens=count)
-        assert count / len(rounds) > 2, name
+        _, rounds, summary = run(target, drafter, name, {}, matrix, new_tokens=count)
+        late = summary.output_ids[-40:]
+        assert len(set(late)) < 10, "the text does not repeat itself, so this shows nothing"
+        assert len(rounds) < 0.5 * count, name
 
 
 def test_with_the_rebuilt_cache() -> None:
