@@ -196,7 +196,7 @@ def test_whole_runs_follow_the_target(strategy: str, settings: dict[str, Any], v
             small_target(), drafter, strategy, settings, verifier, sampling,
             prompt_ids=START, max_new_tokens=LENGTH, seed=seed,
         )[1].output_ids
-        for seed in range(400)
+        for seed in range(300)
     ]  # fmt: skip
     assert p_value(texts, sampling) > LEVEL
 
@@ -209,6 +209,6 @@ def test_whole_runs_at_another_temperature_are_rejected() -> None:
             small_target(), drafter, "sampled", {"budget": 6}, "traversal", Sampling(0.5),
             prompt_ids=START, max_new_tokens=LENGTH, seed=seed,
         )[1].output_ids
-        for seed in range(400)
+        for seed in range(300)
     ]  # fmt: skip
     assert p_value(texts, Sampling(1.0)) < LEVEL
