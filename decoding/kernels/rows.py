@@ -97,8 +97,9 @@ def _fold(values: Floats, height: int, maxima: Floats) -> None:
             part[i] = -np.inf
         for step in range(height):
             _raise(part, values[step * width + start : step * width + stop])
-    if height * width < size:
-        _raise(maxima[: size - height * width], values[height * width :])
+    for start in range(height * width, size, max(width, 1)):  # more than one piece where there are few values
+        stop = min(start + width, size)
+        _raise(maxima[: stop - start], values[start:stop])
 
 
 @compiled

@@ -22,6 +22,15 @@ def test_every_row_is_visited_once(threads: int) -> None:
         torch.set_num_threads(before)
 
 
+def test_few_columns_are_read_to_the_last() -> None:
+    """Where a row is not much longer than the blocks are high, what is left over is longer than a block is wide."""
+    for vocab in range(1, 300):
+        logits = torch.randn(4, vocab, generator=torch.Generator().manual_seed(vocab))
+        for k in {1, min(3, vocab), min(9, vocab)}:
+            best = read_rows(logits, k)
+            assert np.array_equal(best.value, logits.topk(k).values.numpy()), (vocab, k)
+
+
 def test_an_error_comes_out() -> None:
     def fail(row: int) -> None:
         raise KeyError(row)
