@@ -9,6 +9,7 @@ from decoding.strategies.ar import AR
 from decoding.strategies.base import Strategy
 from decoding.strategies.ddd import DDD
 from decoding.strategies.ddtree import DDTree
+from decoding.strategies.ddtree_graft import DDTreeGraft
 from decoding.strategies.dynatree import DynaTree
 from decoding.strategies.eagle import Eagle
 from decoding.strategies.echo import Echo
@@ -40,6 +41,7 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "svip": SVIP,
     "graft": Graft,
     "graft-block": GraftBlock,
+    "ddtree-graft": DDTreeGraft,
 }
 
 

@@ -51,6 +51,11 @@ class Strategy(ABC, Generic[SettingsT]):
     def max_nodes(self) -> int:
         """The most drafted nodes a tree of these settings can have (the root not counted)."""
 
+    @property
+    def columns(self) -> int:
+        """The most candidates of a position that it asks a one-pass drafter for."""
+        return self.max_nodes
+
     @abstractmethod
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
         """A tree below the token `root`, no deeper than `max_depth` (which may be 0: the root alone)."""

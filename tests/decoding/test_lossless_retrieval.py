@@ -34,6 +34,7 @@ def run(
     cache: str = "preallocated",
     new_tokens: int = NEW_TOKENS,
     sampling: Sampling | None = None,
+    prompt: tuple[int, ...] = PROMPT,
 ) -> tuple[RunHeader, list[Round], Summary]:
     sampling = sampling or Sampling()
     events: list[Any] = list(
@@ -42,7 +43,7 @@ def run(
             drafter,
             make_strategy(strategy, settings),
             make_verifier(None, sampling),
-            Request("", PROMPT, new_tokens, cache=cache),
+            Request("", prompt, new_tokens, cache=cache),
             retrieval=retrieval,
         )
     )

@@ -1,0 +1,63 @@
+"""This project's own strategies change the speed and never the text."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decoding.catalogue import load_drafter
+from decoding.drafters.transition_matrix import TransitionMatrix
+from decoding.tree import depths
+from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
+from tests.decoding.test_lossless import NEW_TOKENS, PROMPT, Oracle, plain_greedy
+from tests.decoding.test_lossless_retrieval import retrieved, run
+from tests.tiny_models import FAMILIES, VOCAB, tiny_target
+
+TREES: list[tuple[str, dict[str, Any]]] = [
+    ("ddtree-graft", {"budget": 1}),
+    ("ddtree-graft", {"budget": 40}),
+    ("ddtree-graft", {"budget": 20, "retrieve": False}),
+    ("ddtree-graft", {"budget": 20, "draft": False}),
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_plan_is_lossless(family: str) -> None:
+    target = tiny_target(family)
+    expected = plain_greedy(target, PROMPT, NEW_TOKENS)
+    matrix = TransitionMatrix(VOCAB, target.device)
+    grafts = accepted = 0
+    for cache in ("preallocated", "rebuild"):
+        for strategy, settings in TREES:
+            _, rounds, summary = run(target, Oracle(expected), strategy, settings, matrix, cache)
+            assert list(summary.output_ids) == expected, (strategy, settings, cache)
+            grafts += sum(map(retrieved, rounds))
+            accepted += sum(item.verdict.accepted for item in rounds)
+    assert grafts > 40, "hardly anything was grafted, so this shows nothing"
+    assert accepted > 10
+
+
+def test_over_a_published_block_drafter(tmp_path: Path) -> None:
+    target = tiny_target("qwen3")
+    write_dflash_checkpoint(
+        tmp_path, hidden=32, heads=4, kv_heads=2, head_dim=8, layers=2, target_layers=3, target_layer_ids=[0, 2],
+        block_size=5, mask_token_id=4, vocab=VOCAB, seed=0,
+    )  # fmt: skip
+    drafter, matrix = load_drafter(str(tmp_path), target, print), TransitionMatrix(VOCAB)
+    expected = plain_greedy(target, PROMPT, 60)
+    for strategy, settings in TREES:
+        _, _, summary = run(target, drafter, strategy, settings, matrix, new_tokens=60)
+        assert list(summary.output_ids) == expected
+
+
+def test_near_the_end_of_the_context() -> None:
+    target = tiny_target("llama", max_position_embeddings=64)
+    prompt = tuple(np.random.default_rng(0).integers(3, VOCAB, 64).tolist())
+    for length in (57, 62, 63, 64):
+        expected = plain_greedy(target, prompt[:length], NEW_TOKENS)
+        for strategy, settings in TREES:
+            drafter, matrix = Oracle(expected), TransitionMatrix(VOCAB)
+            _, rounds, summary = run(target, drafter, strategy, settings, matrix, prompt=prompt[:length])
+            assert list(summary.output_ids) == expected, (strategy, length)
+            assert all(item.cache_before + depths(item.tree.parent).max() < 64 for item in rounds)
