@@ -6,6 +6,7 @@ from typing import Any
 from decoding.errors import UnknownName
 from decoding.settings import parse_settings
 from decoding.strategies.ar import AR
+from decoding.strategies.auto import Auto
 from decoding.strategies.base import Strategy
 from decoding.strategies.ddd import DDD
 from decoding.strategies.ddtree import DDTree
@@ -42,6 +43,7 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "graft": Graft,
     "graft-block": GraftBlock,
     "ddtree-graft": DDTreeGraft,
+    "auto": Auto,
 }
 
 

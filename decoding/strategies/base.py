@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from decoding.drafters.base import Drafter, StepwiseDrafter
+from decoding.round_costs import RoundCosts
 from decoding.settings import Settings
 from decoding.types import Marginals, Tree, Verdict
 
@@ -41,10 +42,13 @@ class Strategy(ABC, Generic[SettingsT]):
     """Id of the retrieval source that stands beside its drafter; None where it takes none."""
     thresholds: ClassVar[tuple[str, ...]] = ()
     """Settings that `decoding.calibration` fills in for the pair of target and drafter where they are below 0."""
+    wants_costs: ClassVar[bool] = False
+    """Whether it decides by what rounds cost on this machine: `costs` are then known before its first run."""
     settings_class: ClassVar[type[Settings]]
 
     def __init__(self, settings: SettingsT) -> None:
         self.settings = settings
+        self.costs: RoundCosts | None = None
 
     @property
     @abstractmethod

@@ -75,5 +75,6 @@ class DDTreeGraft(Strategy[DDTreeGraftSettings]):
     def observe(self, tree: Tree, verdict: Verdict) -> None:
         """Learns from every accepted node what its row was worth."""
         if self._planned is not None:
-            self._planned.teach(self.rates, tree, verdict)
+            for trial in self._planned.trials(tree, verdict):
+                self.rates.learn(trial, self._planned.marginals)
         self._planned = None

@@ -92,12 +92,11 @@ class GraftPlan:
             "rates": self._rates,
         }
 
-    def teach(self, rates: HitRates, tree: Tree, verdict: Verdict) -> None:
-        """Tells `rates` what the target said after every accepted node of a `tree` made of this plan."""
+    def trials(self, tree: Tree, verdict: Verdict) -> list[Trial]:
+        """What the target said after every accepted node of a `tree` made of this plan; nothing without retrieval."""
         if not self._seen.shape[1]:
-            return
+            return []
         depth = depths(tree.parent)
         said = [*tree.token[verdict.path[1:]].tolist(), verdict.bonus]
-        for node, token in zip(verdict.path.tolist(), said, strict=True):
-            if token >= 0:
-                rates.learn(Trial(self._seen[node], int(depth[node]), token), self.marginals)
+        known = zip(verdict.path.tolist(), said, strict=True)
+        return [Trial(self._seen[node], int(depth[node]), token) for node, token in known if token >= 0]
