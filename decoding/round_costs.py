@@ -92,8 +92,8 @@ class RoundCosts:
         return {
             "contexts": list(self.contexts),
             "nodes": list(self.nodes),
-            "verify_ms": self.verify_ms.round(4).tolist(),
-            "draft_ms": self.draft_ms.round(4).tolist(),
+            "verify_ms": self.verify_ms.round(6).tolist(),
+            "draft_ms": self.draft_ms.round(6).tolist(),
         }
 
 

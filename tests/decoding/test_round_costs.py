@@ -90,6 +90,7 @@ def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch, empty_cache: Path)
         return TABLE
 
     monkeypatch.setattr(cost_probe, "measure", measured)
+    monkeypatch.setattr(cost_probe, "plain_step", lambda *_: 9.0)
     for again in range(3):
         if again == 2:
             cost_probe._measured.clear()  # as a new process
@@ -101,6 +102,16 @@ def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch, empty_cache: Path)
     round_costs(target, None)
     assert len(asked) == 2, "other drafter, other costs"
     assert len(list(empty_cache.rglob("*.json"))) == 2
+
+
+def test_what_was_measured_on_a_busy_machine_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tiny_target("llama")
+    slow = replace(TABLE, contexts=(1, 2), verify_ms=TABLE.verify_ms * 1e4)
+    monkeypatch.setattr(cost_probe, "measure", lambda *_: TABLE)
+    for kept, expected in ((slow, TABLE), (replace(slow, verify_ms=TABLE.verify_ms * 1e-4), None)):
+        cost_probe._measured.clear()
+        cost_key(target, None).save(kept)
+        np.testing.assert_allclose(round_costs(target, None).verify_ms, (expected or kept).verify_ms, rtol=1e-3)
 
 
 @pytest.mark.parametrize(
