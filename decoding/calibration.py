@@ -43,7 +43,7 @@ class Calibration:
     def save(self) -> Path:
         """Writes the file in one step: a reader finds the old one or the new one, whole."""
         path = self.path
-        stored = {"version": VERSION, "pair": _digest(self.strategy, self.target, self.drafter), **asdict(self)}
+        stored = {"version": VERSION, "pair": identity_digest(self.strategy, self.target, self.drafter), **asdict(self)}
         try:
             write_atomically(path, json.dumps(stored, indent=1, ensure_ascii=False, allow_nan=False))
         except OSError as error:
@@ -63,7 +63,7 @@ def load_calibration(strategy: str, target: str, drafter: str) -> Calibration | 
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored.pop("version") != VERSION:
             raise ValueError("it was written by another version")
-        if stored.pop("pair") != _digest(strategy, target, drafter):
+        if stored.pop("pair") != identity_digest(strategy, target, drafter):
             raise ValueError("it was made for another pair")
         found = Calibration(**stored)
         values = found.thresholds.values()
@@ -82,24 +82,26 @@ _AGAIN = "Delete it, or make it again with: python -m decoding calibrate"
 
 def calibration_path(strategy: str, target: str, drafter: str) -> Path:
     """Where the calibration of a pair lies, whether it is there or not."""
-    digest = _digest(strategy, target, drafter)
-    return _folder() / f"{_slug(target)}--{_slug(drafter)}--{_slug(strategy)}-{digest}.json"
+    digest = identity_digest(strategy, target, drafter)
+    return _folder() / f"{slug(target)}--{slug(drafter)}--{slug(strategy)}-{digest}.json"
 
 
 def matrix_path(target: str) -> Path:
     """Where the transition matrix of a target's warm-up lies, whether it is there or not."""
-    return _folder() / f"{_slug(target)}--transitions-{_digest('transitions', target)}.safetensors"
+    return _folder() / f"{slug(target)}--transitions-{identity_digest('transitions', target)}.safetensors"
 
 
 def _folder() -> Path:
     return user_cache() / "calibration"
 
 
-def _digest(purpose: str, *models: str) -> str:
+def identity_digest(purpose: str, *models: str) -> str:
+    """Stands for models by id, and for those in local folders also by the sizes and times of their files."""
     return hashlib.sha256("\n".join((purpose, *map(_identity, models))).encode()).hexdigest()[:12]
 
 
-def _slug(model_id: str) -> str:
+def slug(model_id: str) -> str:
+    """A model's name as a part of a file name."""
     preset, folder = find_preset(model_id), Path(model_id).expanduser()
     name = preset.id if preset else folder.resolve().name if folder.is_dir() else model_id
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-40:] or "model"

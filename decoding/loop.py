@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import torch
 
+from decoding.cost_probe import round_costs
 from decoding.detokenizer import Detokenizer
 from decoding.drafters.base import Drafter, Observation, StepwiseDrafter, no_next
 from decoding.drafters.timed import timed, timed_retrieval
@@ -119,6 +120,8 @@ class _Run:
         self.finish: str | None = None
         self.prefill_seconds = 0.0
         self.decode_seconds = 0.0
+        if strategy.wants_costs and strategy.costs is None:
+            strategy.costs = round_costs(target, drafter)
         reset_peak(target.device)
         committed = min(len(request.prompt_ids) + request.max_new_tokens, target.max_context)
         nodes = strategy.max_nodes + 1

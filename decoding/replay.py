@@ -12,6 +12,11 @@ target's distribution after the tokens before it, whatever the tree holds; the t
 says how many draws one round uses. So text and rounds have one joint distribution whether the tokens are drawn as
 the rounds go or the whole text is drawn first and then cut into rounds: given the text, replaying is exact. That
 holds for no verifier whose draws depend on the tree (rejection sampling).
+
+Sources that learn from the target's opinions (the transition matrix) can be replayed where the text was recorded with
+them. But a text holds opinions of its own tokens alone: what the target would have said after rejected nodes is
+missing, and such a source knows less than it would in `decode`. Replayed rounds are then only like those of `decode`,
+and rather worse; where two strategies are compared, both lack the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Generator, Tensor, cat
 
-from decoding.drafters.base import Drafter, Observation, OnePassDrafter, no_next
+from decoding.drafters.base import Drafter, Observation, OnePassDrafter, StepwiseDrafter, no_next
 from decoding.draws import Drawn
 from decoding.errors import Incompatible
 from decoding.loop import Request, decode
@@ -50,26 +55,41 @@ class Recording:
     taps: tuple[int, ...]
     features: Tensor | None
     """`[prompt + output - 1, taps, hidden]` hidden states of all tokens but the last, which was never read."""
+    next_tokens: Ints | None = None
+    """`[prompt + output - 1, k]` the target's most likely tokens after each of them; None where they were not kept."""
 
     def observation(self, start: int, stop: int, drafter: Drafter, seen: Ints | None = None) -> Observation:
-        """What `drafter` observes of positions `start` to `stop` of prompt and output; `seen` is the round's tree."""
+        """What `drafter` observes of positions `start` to `stop` of prompt and output; `seen` is the round's tree.
+
+        A drafter that wants opinions is told of those on the text alone, whatever the tree held.
+        """
         tokens = np.array((self.prompt_ids + self.output_ids)[start:stop], np.int32)
         features = None
         if drafter.taps and self.features is not None:
             columns = [self.taps.index(tap) for tap in drafter.taps]
             features = self.features[start:stop, columns].flatten(1)
+        if drafter.wants_prompt_next and self.next_tokens is not None:
+            return Observation(tokens, features, tokens, self.next_tokens[start:stop, : drafter.wants_prompt_next])
         seen = tokens if seen is None else seen
         return Observation(tokens, features, seen, no_next(len(seen)))
 
 
-def record(target: Target, verifier: Verifier, request: Request, taps: Sequence[int] = ()) -> Recording:
-    """The target's own text for `request` by plain decoding, with its hidden states `taps` (see `Drafter.taps`)."""
-    listener = _Listener(target.vocab_size, taps)
+def record(
+    target: Target, verifier: Verifier, request: Request, taps: Sequence[int] = (), opinions: int = 0
+) -> Recording:
+    """The target's own text for `request` by plain decoding, with its hidden states `taps` (see `Drafter.taps`) and
+    its `opinions` most likely tokens (see `Drafter.wants_prompt_next`) at every position."""
+    listener = _Listener(target.vocab_size, taps, opinions)
     *_, last = decode(target, listener, make_strategy("ar", {}), verifier, request)
     assert isinstance(last, Summary)
-    features = cat(listener.heard).unflatten(1, (len(taps), -1)) if taps else None
     return Recording(
-        request.prompt_ids, last.output_ids, request.max_new_tokens, target.max_context, tuple(taps), features
+        request.prompt_ids,
+        last.output_ids,
+        request.max_new_tokens,
+        target.max_context,
+        tuple(taps),
+        cat(listener.heard).unflatten(1, (len(taps), -1)) if taps else None,
+        np.concatenate(listener.said) if opinions else None,
     )
 
 
@@ -84,53 +104,77 @@ def accepted_path(tree: Tree, coming: Sequence[int]) -> list[int]:
     return path
 
 
-def require_replayable(drafter: Drafter, strategy: Strategy[Settings] | None = None) -> None:
-    """Raises Incompatible for a drafter that learns from what the target says after rejected nodes, for a strategy
-    with such a source beside its drafter, and for one that draws its candidates (its verifier's draws depend on it)."""
-    if strategy is not None and (strategy.retrieval is not None or strategy.drawn is not Drawn.BEST):
-        raise Incompatible(
-            f"{strategy.title} cannot be replayed on a recorded text: its rounds depend on more than that.",
-            "Measure it while decoding: python -m decoding bench speed.",
-        )
+def require_replayable(drafter: Drafter) -> None:
+    """Raises Incompatible for a drafter that cannot go over one text several times, as benchmarks have it: one that
+    learns from the target's opinions keeps them from run to run, and would know the text by then."""
     if drafter.wants_prompt_next:
         raise Incompatible(
-            f"The drafter {drafter.name} learns from the target's opinions, and a recorded text does not hold them.",
+            f"The drafter {drafter.name} learns from the target's opinions: a second replay would know the text.",
             "Measure it while decoding: python -m decoding bench speed.",
         )
 
 
-def replay(recording: Recording, drafter: Drafter, strategy: Strategy[Settings]) -> Iterator[Round]:
-    """The rounds in which `decode` would have written the recorded text with this drafter and strategy.
-
-    Drafter and strategy are called just as `decode` calls them. Of a verdict only the path, the bonus and the choices
-    on the path are known: opinions are NaN, ranks 0, and the bonus is `UNKNOWN` where the text ends inside the path.
-    Raises Incompatible as `require_replayable` says, or where the record lacks hidden states that the drafter taps.
-    """
-    require_replayable(drafter, strategy)
-    if not set(drafter.taps) <= set(recording.taps):
+def _require_recorded(recording: Recording, source: Drafter) -> None:
+    """Raises Incompatible for a drafter or retrieval source that observes what the record does not hold."""
+    if not set(source.taps) <= set(recording.taps):
         raise Incompatible(
-            f"The drafter {drafter.name} reads the hidden states {list(drafter.taps)}; "
+            f"The drafter {source.name} reads the hidden states {list(source.taps)}; "
             f"those recorded are {list(recording.taps)}.",
             "Record the text with the drafter's taps.",
         )
+    kept = 0 if recording.next_tokens is None else recording.next_tokens.shape[1]
+    if source.wants_prompt_next > kept:
+        raise Incompatible(
+            f"The drafter {source.name} learns from the target's {source.wants_prompt_next} likeliest tokens; "
+            f"{kept or 'none'} were recorded.",
+            f"Record the text with opinions={source.wants_prompt_next}.",
+        )
+
+
+def replay(
+    recording: Recording,
+    drafter: Drafter | None,
+    strategy: Strategy[Settings],
+    retrieval: StepwiseDrafter | None = None,
+) -> Iterator[Round]:
+    """The rounds in which `decode` would have written the recorded text with this drafter and strategy.
+
+    Drafter, strategy and `retrieval` are called just as `decode` calls them. Of a verdict only the path, the bonus and
+    the choices on the path are known: opinions are NaN, ranks 0, and the bonus is `UNKNOWN` where the text ends inside
+    the path. Raises Incompatible for a source that observes what was not recorded, and for a strategy that draws its
+    candidates: its verifier's draws depend on them.
+    """
+    if strategy.drawn is not Drawn.BEST:
+        raise Incompatible(
+            f"{strategy.title} draws its candidates: a recorded text cannot say what its rounds would have been.",
+            "Measure it while decoding: python -m decoding bench speed.",
+        )
+    sources = [source for source in (drafter, retrieval) if source is not None]
+    for source in sources:
+        _require_recorded(recording, source)
     prompt, output = len(recording.prompt_ids), recording.output_ids
-    drafter.begin(min(prompt + recording.max_new_tokens, recording.max_context) + strategy.max_nodes + 1)
+    room = min(prompt + recording.max_new_tokens, recording.max_context) + strategy.max_nodes + 1
+    for source in sources:
+        source.begin(room)
     strategy.begin(recording.prompt_ids, Sampling(), Generator())
     try:
-        drafter.observe(recording.observation(0, prompt, drafter))
+        for source in sources:
+            source.observe(recording.observation(0, prompt, source))
         written, index = 1, 0
         while written < len(output):
             before = prompt + written - 1
             max_depth = min(recording.max_new_tokens - written, recording.max_context - before) - 1
-            growth = strategy.grow(drafter, output[written - 1], max_depth)
+            growth = strategy.grow_beside(drafter, retrieval, output[written - 1], max_depth)
             item = _round(index, growth, output[written:], before)
             yield item
             written, index = written + len(item.emitted), index + 1
             if written < len(output):
-                drafter.observe(recording.observation(before, item.cache_after, drafter, growth.tree.token))
+                for source in sources:
+                    source.observe(recording.observation(before, item.cache_after, source, growth.tree.token))
             strategy.observe(growth.tree, item.verdict)
     finally:
-        drafter.end()
+        for source in sources:
+            source.end()
 
 
 def _round(index: int, growth: Growth, coming: Sequence[int], before: int) -> Round:
@@ -166,20 +210,23 @@ def _round(index: int, growth: Growth, coming: Sequence[int], before: int) -> Ro
 
 
 class _Listener(OnePassDrafter):
-    """Drafts nothing; keeps the features that the target gives."""
+    """Drafts nothing; keeps the features and opinions that the target gives."""
 
     name = "listener"
     positions = 0
 
-    def __init__(self, vocab_size: int, taps: Sequence[int]) -> None:
+    def __init__(self, vocab_size: int, taps: Sequence[int], opinions: int) -> None:
         self.vocab_size = vocab_size
         self.taps = tuple(taps)
+        self.wants_prompt_next = opinions
         self.heard: list[Tensor] = []
+        self.said: list[Ints] = []
 
     def begin(self, capacity: int) -> None:
-        self.heard = []
+        self.heard, self.said = [], []
 
     def observe(self, observation: Observation) -> None:
+        self.said.append(observation.seen_next)
         if observation.features is not None:
             self.heard.append(observation.features)
 

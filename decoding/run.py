@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from decoding.calibration import load_calibration
+from decoding.cost_probe import round_costs
 from decoding.detokenizer import token_piece
 from decoding.fit import require_verifier_fit
 from decoding.loop import Request, decode, never
@@ -157,6 +158,8 @@ class _Prepared:
         self.target: Target = models.target(settings.target, settings.dtype, settings.device, report)
         self.drafter = models.drafter(info.id, self.target, report) if info is not None else None
         self.retrieval = models.retrieval(STRATEGIES[settings.strategy], self.target, report)
+        if self.strategy.wants_costs:
+            self.strategy.costs = round_costs(self.target, self.drafter, report)
 
     def piece(self, token: int) -> str:
         return token_piece(self.target.tokenizer, token)

@@ -1,5 +1,6 @@
 """What is added up of one drafter at one temperature: agreement, tokens per round, calibration."""
 
+from collections.abc import Callable
 from typing import Any
 
 from decoding.bench.agreement import Agreement, judge_marginals, judge_steps
@@ -9,20 +10,26 @@ from decoding.bench.drafter_trees import Config
 from decoding.bench.position_marginals import PositionMarginals
 from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
 from decoding.replay import Recording, replay
+from decoding.strategies import STRATEGIES
+
+RetrievalOf = Callable[[str], StepwiseDrafter]
+"""The id of a retrieval source to a fresh one."""
 
 
 class ConfigFigures:
     """Replayed rounds of one drafter in one configuration of trees."""
 
-    def __init__(self, config: Config, gives_logprobs: bool) -> None:
+    def __init__(self, config: Config, gives_logprobs: bool, retrieval_of: RetrievalOf) -> None:
         self.config = config
-        self._calibration = Calibration() if gives_logprobs else None
+        name = STRATEGIES[config.strategy].retrieval
+        self.retrieval = retrieval_of(name) if name is not None else None
+        self._calibration = Calibration() if gives_logprobs and self.retrieval is None else None
         self._rows: list[tuple[str, tuple[float, float]]] = []
 
     def add(self, category: str, recording: Recording, drafter: Drafter) -> None:
         """Replays a text."""
         rounds, written = 0, 1
-        for item in replay(recording, drafter, self.config.make()):
+        for item in replay(recording, drafter, self.config.make(), self.retrieval):
             if self._calibration is not None:
                 self._calibration.add(item.tree, item.verdict.path, len(recording.output_ids) - written)
             rounds, written = rounds + 1, written + len(item.emitted)
@@ -42,18 +49,25 @@ class ConfigFigures:
 class DrafterFigures:
     """All figures of one drafter at one temperature."""
 
-    def __init__(self, drafter: Drafter, configs: tuple[Config, ...], depth: int, stride: int) -> None:
+    def __init__(
+        self, drafter: Drafter, configs: tuple[Config, ...], depth: int, stride: int, retrieval_of: RetrievalOf
+    ) -> None:
         self.drafter = drafter
         self._stride = stride
-        self._configs = [ConfigFigures(config, drafter.gives_logprobs) for config in configs]
+        self._configs = [ConfigFigures(config, drafter.gives_logprobs, retrieval_of) for config in configs]
         self._agreement = Agreement(drafter.positions if isinstance(drafter, OnePassDrafter) else depth)
         self._depth = depth
+
+    @property
+    def sources(self) -> list[Drafter]:
+        """All that observe the text."""
+        return [self.drafter, *(part.retrieval for part in self._configs if part.retrieval is not None)]
 
     def add(self, category: str, recording: Recording) -> None:
         """Judges the drafter on a text."""
         drafter = self.drafter
         if isinstance(drafter, OnePassDrafter):
-            widest = max(figures.config.make().max_nodes for figures in self._configs)
+            widest = max(figures.config.make().columns for figures in self._configs)
             table = PositionMarginals(drafter, recording, widest)
             judge_marginals(self._agreement, table, recording, self._stride)
             drafter = table

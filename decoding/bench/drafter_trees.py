@@ -27,6 +27,10 @@ ONE_PASS = (
     Config("ddtree 32", "ddtree", {"budget": 32}),
     Config("ddtree 64", "ddtree", {"budget": 64}),
     Config("ddtree 128", "ddtree", {"budget": 128}),
+    Config("with grafts 16", "ddtree-graft", {"budget": 16}),
+    Config("with grafts 64", "ddtree-graft", {"budget": 64}),
+    Config("grafts alone 16", "ddtree-graft", {"budget": 16, "draft": False}),
+    Config("grafts alone 64", "ddtree-graft", {"budget": 64, "draft": False}),
 )
 STEPWISE = (
     Config("chain 5", "linear", {"budget": 5}),

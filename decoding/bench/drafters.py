@@ -1,7 +1,8 @@
 """How good drafters are: agreement with the target by position, tokens per round of chains and trees, calibration.
 
 The target writes each answer once, plainly; every tree is then replayed on that text without it (see
-`decoding.replay`: exact for greedy text, exact in distribution for sampled text). Nothing is timed here.
+`decoding.replay`: exact for greedy text, exact in distribution for sampled text; a transition matrix then misses what
+the target says after rejected nodes). Nothing is timed here.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from decoding.bench.drafter_trees import configs_for
 from decoding.bench.measured_prompts import Measured, Progress, circumstances, fitting_prompts, read_questions
 from decoding.bench.setup import load_target, say
 from decoding.catalogue import drafter_info, drafters, load_drafter, target_info
-from decoding.drafters.base import Drafter
+from decoding.drafters.base import StepwiseDrafter
 from decoding.errors import BadRequest
 from decoding.fit import DrafterInfo, require_fit
 from decoding.loop import Request
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [{"drafter": info.id, "kind": info.kind, "temperatures": []} for info in infos]
     for sampling in samplings:
         figures = [
-            DrafterFigures(drafter, configs_for(info), args.depth, args.stride)
+            DrafterFigures(drafter, configs_for(info), args.depth, args.stride, lambda name: _source(name, target))
             for drafter, info in zip(loaded, infos, strict=True)
         ]
         _judge(target, measured, sampling, figures, args, progress)
@@ -96,15 +97,21 @@ def _judge(
     progress: Progress,
 ) -> None:
     """Has the target answer every prompt once, and judges all drafters on the answer."""
-    taps = _all_taps([figure.drafter for figure in figures])
+    sources = [source for figure in figures for source in figure.sources]
+    taps = tuple(sorted({tap for source in sources for tap in source.taps}))
+    opinions = max(source.wants_prompt_next for source in sources)
     for index, prompt in enumerate(measured.prompts):
         request = Request(prompt.question.prompt, prompt.ids, args.max_new_tokens, args.seed + index)
-        recording = record(target, make_verifier(None, sampling), request, taps)
+        recording = record(target, make_verifier(None, sampling), request, taps, opinions)
         for figure in figures:
             figure.add(prompt.question.category, recording)
         what = f"{prompt.question.category} {prompt.question.id} at temperature {sampling.temperature:g}"
         progress.step(f"{what}: {len(recording.output_ids)} tokens")
 
 
-def _all_taps(loaded: list[Drafter]) -> tuple[int, ...]:
-    return tuple(sorted({tap for drafter in loaded for tap in drafter.taps}))
+def _source(name: str, target: Target) -> StepwiseDrafter:
+    """A retrieval source for one row of figures: what it learns from a text, another row must not know yet."""
+    source = load_drafter(name, target, say)
+    if not isinstance(source, StepwiseDrafter):
+        raise TypeError(f"{name} is no stepwise source")
+    return source

@@ -163,6 +163,11 @@ class StepwiseDrafter(Drafter):
                 break
         return Filled(token, logprob)
 
+    def successors(self) -> Ints | None:
+        """The whole table of a source that is one: `[vocab + 1, choices]` on the host, row x what follows token x, best
+        first, -1 where there is nothing; to be read within the round. None for a source that is none."""
+        return None
+
     def look_up_soon(self, given: Ints, template: Template) -> Callable[[], Filled]:
         """Begins `look_up` and returns what waits for its end; a source that can work beside the host overrides it.
 

@@ -78,6 +78,9 @@ class _TimedStepwise(_Timed, StepwiseDrafter):
         with self.clock.stage(self.stage):
             return self.inner.look_up(given, template)
 
+    def successors(self) -> Ints | None:
+        return self.inner.successors()
+
     def look_up_soon(self, given: Ints, template: Template) -> Callable[[], Filled]:
         with self.clock.stage(self.stage):
             return self.clock.charge(self.stage, self.inner.look_up_soon(given, template))

@@ -3,7 +3,7 @@
 Row x of the matrix M holds the target's most likely tokens after x, as it saw them last:
 M[x] <- argtopk p(next | ... x) for every verified node, rejected ones too (Graft, Equation 14), and for every
 position of the prompt. A draft follows it from token to token: x_child = M[x_parent, rank] (Equation 15).
-The matrix lies on the device and is kept from run to run.
+The matrix lies on the device, with a copy on the host for what plans node by node, and is kept from run to run.
 """
 
 from collections.abc import Callable
@@ -41,6 +41,7 @@ class TransitionMatrix(StepwiseDrafter):
         self._loaded: Tensor | None = None
         self._steps: WeakKeyDictionary[Template, Steps] = WeakKeyDictionary()
         self._aside = torch.cuda.Stream(self._successors.device) if self._successors.is_cuda else None
+        self._on_host = self._successors.cpu().numpy()  # the same memory where the matrix lies on the host
 
     @property
     def matrix(self) -> Tensor:
@@ -56,6 +57,10 @@ class TransitionMatrix(StepwiseDrafter):
             self._successors.fill_(-1)
         else:
             self.matrix.copy_(self._loaded)
+        self._on_host[:] = self._successors.cpu().numpy()
+
+    def successors(self) -> Ints:
+        return self._on_host
 
     def observe(self, observation: Observation) -> None:
         """Overwrites the row of every token the target looked at; of a token's several rows the last one wins."""
@@ -73,6 +78,7 @@ class TransitionMatrix(StepwiseDrafter):
         packed[:, 1 : following.shape[1] + 1] = following[::-1][from_end]
         rows = torch.from_numpy(packed).to(self._successors.device)
         self._successors[rows[:, 0].long()] = rows[:, 1:]
+        self._on_host[tokens] = packed[:, 1:]
 
     def start(self, root: int, k: int) -> Candidates:
         return self._look_up(np.array([root]), k)

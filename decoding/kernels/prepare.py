@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from decoding.kernels.grafted_selection import Drafted, Weights, pop_plan
 from decoding.kernels.rows import candidates, ranks, sums
 from decoding.kernels.selection import pop_prefixes
 from decoding.kernels.visibility import tree_numbers
@@ -18,3 +19,7 @@ def prepare() -> None:
     ranks(row, np.zeros(1, np.int64), np.zeros(1, np.int64))
     pop_prefixes(logprob, 2)
     tree_numbers(ids, ids, 0, 16)
+    token, by_token = np.zeros((2, 2), np.int32), np.zeros((2, 2), np.int32)
+    token.flags.writeable = False
+    rates = Weights(np.zeros((3, 8), np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32))
+    pop_plan(0, Drafted(token, logprob, by_token), np.full((2, 8), -1, np.int32), rates, 2, 2)

@@ -50,7 +50,7 @@ def pop_prefixes(logprob: Floats, budget: int) -> Prefixes:
     count, made, waiting = 0, 0, 0
     if budget > 0 and logprob.size > 0 and logprob[0, 0] > -np.inf:
         way[0, 0], way[0, 1], way[0, 2] = -1, 0, 0
-        _rise(heap, 0, _extended(0.0, logprob[0, 0]), 0, way, popped)
+        rise(heap, 0, _extended(0.0, logprob[0, 0]), 0, way, popped)
         made = waiting = 1
     while waiting > 0 and count < budget:
         score, best = heap.score[0], heap.candidate[0]
@@ -61,14 +61,14 @@ def pop_prefixes(logprob: Floats, budget: int) -> Prefixes:
         if rank + 1 < logprob.shape[1] and logprob[position, rank + 1] > -np.inf:
             above = answer.score[parent] if parent >= 0 else 0.0
             way[made, 0], way[made, 1], way[made, 2] = parent, position, rank + 1
-            _sink(heap, waiting, _extended(above, logprob[position, rank + 1]), made, way, popped)
+            sink(heap, waiting, _extended(above, logprob[position, rank + 1]), made, way, popped)
             made += 1
         else:
             waiting -= 1
-            _sink(heap, waiting, heap.score[waiting], heap.candidate[waiting], way, popped)
+            sink(heap, waiting, heap.score[waiting], heap.candidate[waiting], way, popped)
         if position + 1 < logprob.shape[0] and logprob[position + 1, 0] > -np.inf:
             way[made, 0], way[made, 1], way[made, 2] = count, position + 1, 0
-            _rise(heap, waiting, _extended(score, logprob[position + 1, 0]), made, way, popped)
+            rise(heap, waiting, _extended(score, logprob[position + 1, 0]), made, way, popped)
             made += 1
             waiting += 1
         count += 1
@@ -82,7 +82,7 @@ def _extended(above: float, logprob: float) -> float:
 
 
 @compiled
-def _rise(heap: Heap, place: int, score: float, candidate: int, way: Ints, popped: Ints) -> None:
+def rise(heap: Heap, place: int, score: float, candidate: int, way: Ints, popped: Ints) -> None:
     """Puts a candidate at the end, `place`, of the heap and lets it rise to where it belongs."""
     while place > 0:
         up = (place - 1) // 2
@@ -94,7 +94,7 @@ def _rise(heap: Heap, place: int, score: float, candidate: int, way: Ints, poppe
 
 
 @compiled
-def _sink(heap: Heap, size: int, score: float, candidate: int, way: Ints, popped: Ints) -> None:
+def sink(heap: Heap, size: int, score: float, candidate: int, way: Ints, popped: Ints) -> None:
     """Puts a candidate into the first place of a heap of `size` and lets it sink to where it belongs."""
     place, below = 0, 1
     while below < size:

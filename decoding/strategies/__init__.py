@@ -6,9 +6,11 @@ from typing import Any
 from decoding.errors import UnknownName
 from decoding.settings import parse_settings
 from decoding.strategies.ar import AR
+from decoding.strategies.auto import Auto
 from decoding.strategies.base import Strategy
 from decoding.strategies.ddd import DDD
 from decoding.strategies.ddtree import DDTree
+from decoding.strategies.ddtree_graft import DDTreeGraft
 from decoding.strategies.dynatree import DynaTree
 from decoding.strategies.eagle import Eagle
 from decoding.strategies.echo import Echo
@@ -42,6 +44,8 @@ STRATEGIES: dict[str, type[Strategy[Any]]] = {
     "graft": Graft,
     "graft-block": GraftBlock,
     "sampled": Sampled,
+    "ddtree-graft": DDTreeGraft,
+    "auto": Auto,
 }
 
 

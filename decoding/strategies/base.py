@@ -9,6 +9,7 @@ import torch
 
 from decoding.drafters.base import Drafter, StepwiseDrafter
 from decoding.draws import Drawn, Draws
+from decoding.round_costs import RoundCosts
 from decoding.sampling import Sampling
 from decoding.settings import Settings
 from decoding.types import Marginals, Tree, Verdict
@@ -49,10 +50,13 @@ class Strategy(ABC, Generic[SettingsT]):
     """Id of the retrieval source that stands beside its drafter; None where it takes none."""
     thresholds: ClassVar[tuple[str, ...]] = ()
     """Settings that `decoding.calibration` fills in for the pair of target and drafter where they are below 0."""
+    wants_costs: ClassVar[bool] = False
+    """Whether it decides by what rounds cost on this machine: `costs` are then known before its first run."""
     settings_class: ClassVar[type[Settings]]
 
     def __init__(self, settings: SettingsT) -> None:
         self.settings = settings
+        self.costs: RoundCosts | None = None
 
     @property
     def drawn(self) -> Drawn:
@@ -63,6 +67,11 @@ class Strategy(ABC, Generic[SettingsT]):
     @abstractmethod
     def max_nodes(self) -> int:
         """The most drafted nodes a tree of these settings can have (the root not counted)."""
+
+    @property
+    def columns(self) -> int:
+        """The most candidates of a position that it asks a one-pass drafter for."""
+        return self.max_nodes
 
     def begin(self, prompt: Sequence[int], sampling: Sampling, rng: torch.Generator) -> None:
         """A new run: its prompt, for strategies that look at the text or forget the last run; how the target samples,

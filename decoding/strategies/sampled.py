@@ -10,9 +10,9 @@ from decoding.drafters.base import Drafter
 from decoding.draws import Drawn
 from decoding.sampling import Sampling
 from decoding.settings import Settings, option
-from decoding.strategies.acceptance import RankAcceptance
 from decoding.strategies.base import Growth, Strategy
 from decoding.strategies.draw_tree import draw_tree
+from decoding.strategies.rank_acceptance import RankAcceptance
 from decoding.template import Template, likeliest_template
 from decoding.types import Tree, Verdict
 

@@ -15,6 +15,7 @@ from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.sam import SamDrafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.loop import Request, decode
+from decoding.round_costs import RoundCosts
 from decoding.sampling import Sampling
 from decoding.strategies import make_strategy
 from decoding.target import Target
@@ -34,15 +35,19 @@ def run(
     cache: str = "preallocated",
     new_tokens: int = NEW_TOKENS,
     sampling: Sampling | None = None,
+    prompt: tuple[int, ...] = PROMPT,
+    costs: RoundCosts | None = None,
 ) -> tuple[RunHeader, list[Round], Summary]:
     sampling = sampling or Sampling()
+    chosen = make_strategy(strategy, settings)
+    chosen.costs = costs
     events: list[Any] = list(
         decode(
             target,
             drafter,
-            make_strategy(strategy, settings),
+            chosen,
             make_verifier(None, sampling),
-            Request("", PROMPT, new_tokens, cache=cache),
+            Request("", prompt, new_tokens, cache=cache),
             retrieval=retrieval,
         )
     )

@@ -11,7 +11,7 @@ import torch
 
 from decoding.catalogue import load_drafter
 from decoding.drafters.autoregressive import Autoregressive
-from decoding.drafters.base import Drafter
+from decoding.drafters.base import Drafter, Observation
 from decoding.drafters.prompt_lookup import PromptLookup, PromptLookupSettings
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
@@ -231,7 +231,49 @@ def test_the_accepted_path_is_the_longest_that_holds_the_text(seed: int) -> None
     assert accepted_path(tree, coming) == [ways[tuple(coming[:length])] for length in range(longest + 1)]
 
 
-def test_a_drafter_that_learns_from_opinions_is_refused() -> None:
+def test_a_source_that_learns_from_opinions_needs_them_recorded() -> None:
+    matrix = TransitionMatrix(VOCAB)
+    for said, kept in ((None, "none"), (np.zeros((13, 3), np.int32), "3")):
+        recording = Recording(PROMPT, (1, 2, 3), 3, 256, (), None, said)
+        with pytest.raises(Incompatible, match=f"learns from the target's 8 likeliest tokens; {kept} were recorded"):
+            next(replay(recording, matrix, make_strategy("linear", {})))
+        with pytest.raises(Incompatible, match="transition-matrix learns"):
+            next(replay(recording, PromptLookup(VOCAB), make_strategy("ddtree-graft", {}), matrix))
+
+
+def test_a_strategy_that_draws_its_candidates_is_refused() -> None:
     recording = Recording(PROMPT, (1, 2, 3), 3, 256, (), None)
-    with pytest.raises(Incompatible, match="transition-matrix learns from the target's opinions"):
-        next(replay(recording, TransitionMatrix(VOCAB), make_strategy("linear", {})))
+    with pytest.raises(Incompatible, match="draws its candidates"):
+        next(replay(recording, PromptLookup(VOCAB), make_strategy("sampled", {})))
+
+
+class CommittedOnly(TransitionMatrix):
+    """Hears of a chain's committed nodes alone, as a recorded text tells of no others."""
+
+    def observe(self, observation: Observation) -> None:
+        kept = len(observation.tokens)
+        seen = observation.seen_token[:kept], observation.seen_next[:kept]
+        super().observe(Observation(observation.tokens, observation.features, *seen))
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_opinions_on_the_text_are_those_of_real_decoding(family: str) -> None:
+    target, request = tiny_target(family), Request("", PROMPT, NEW_TOKENS)
+    real, _ = real_rounds(target, CommittedOnly(VOCAB), "linear", {"budget": 4}, request)
+    recording = record(target, make_verifier(None, Sampling()), request, opinions=8)
+    replayed = list(replay(recording, TransitionMatrix(VOCAB), make_strategy("linear", {"budget": 4})))
+    assert_same(replayed, real)
+    assert sum(item.accepted for item in replayed) > 0
+
+
+def test_a_strategy_with_a_retrieval_source_is_replayed(tmp_path: Path) -> None:
+    """Its drafted nodes are those of real decoding; what it retrieves comes from the text alone."""
+    target, request = tiny_target("llama"), Request("", PROMPT, NEW_TOKENS)
+    drafter = block_drafter(target, tmp_path)
+    recording = record(target, make_verifier(None, Sampling()), request, drafter.taps, opinions=8)
+    strategy = make_strategy("ddtree-graft", {"budget": 20})
+    rounds = list(replay(recording, drafter, strategy, TransitionMatrix(VOCAB)))
+    assert tuple(token for item in rounds for token in item.emitted) == recording.output_ids[1:]
+    assert any(item.decision["grafts"]["node"] for item in rounds)
+    plain = list(replay(recording, drafter, make_strategy("ddtree-graft", {"budget": 20, "retrieve": False})))
+    assert_same(plain, list(replay(recording, drafter, make_strategy("ddtree", {"budget": 20}))))

@@ -14,6 +14,7 @@ from decoding.bench.drafters import PEER, choose_drafters
 from decoding.catalogue import drafter_info
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.prompt_lookup import PromptLookup
+from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.loop import Request
 from decoding.metrics import tokens_per_round
 from decoding.replay import record
@@ -41,6 +42,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def fresh_matrix(name: str) -> TransitionMatrix:
+    assert name == TransitionMatrix.name
+    return TransitionMatrix(VOCAB)
+
+
 def words(folder: Path, *more: str) -> tuple[str, ...]:
     return ("drafters", "--target", str(folder / "target"), "--spec-bench", str(folder / "questions.jsonl"),
             "--categories", "mt_bench", "qa", "rag",
@@ -66,8 +72,8 @@ def test_the_whole_benchmark(folder: Path, capsys: pytest.CaptureFixture[str]) -
                 assert list(rate) == ["mt_bench", "qa", "rag", "all"]
                 assert rate["all"]["prompts"] == sum(rate[name]["prompts"] for name in ("mt_bench", "qa", "rag"))
                 assert 1 <= rate["all"]["pooled"] <= 12
-                assert (tree["calibration"] is None) == (row is lookup)
-    sizes = [tree["tokens_per_round"]["all"]["pooled"] for tree in one_pass["temperatures"][0]["trees"][1:]]
+                assert (tree["calibration"] is None) == (row is lookup or tree["strategy"] == "ddtree-graft")
+    sizes = [tree["tokens_per_round"]["all"]["pooled"] for tree in one_pass["temperatures"][0]["trees"][1:6]]
     assert sizes[-1] >= sizes[0]
     greedy = itself["temperatures"][0]
     assert greedy["agreement"]["top1"] == [1.0] * 5
@@ -81,7 +87,7 @@ def test_tokens_per_round_are_those_of_real_runs(tmp_path: Path) -> None:
     target = tiny_target("llama")
     drafter = block_drafter(target, tmp_path)
     configs = (Config("chain", "linear", {"budget": 64}), Config("tree", "ddtree", {"budget": 200}))
-    figures = DrafterFigures(drafter, configs, 5, 1)
+    figures = DrafterFigures(drafter, configs, 5, 1, fresh_matrix)
     real: dict[str, list[tuple[int, int]]] = {config.title: [] for config in configs}
     for length, category in ((11, "qa"), (6, "rag")):
         request = Request("", PROMPT[:length], NEW_TOKENS + length)
@@ -103,7 +109,7 @@ def test_tokens_per_round_are_those_of_real_runs(tmp_path: Path) -> None:
 def test_stepwise_figures_too() -> None:
     target, drafter = tiny_target("llama"), Autoregressive(blurred("llama"), VOCAB)
     config = Config("tree", "fixed", {"depth": 4, "branching": 3, "budget": 24, "threshold": 0})
-    figures = DrafterFigures(drafter, (config,), 3, 2)
+    figures = DrafterFigures(drafter, (config,), 3, 2, fresh_matrix)
     request = Request("", PROMPT, NEW_TOKENS)
     figures.add("qa", record(target, make_verifier(None, Sampling()), request))
     rounds, _ = real_rounds(target, drafter, "fixed", dict(config.settings), request)
@@ -117,7 +123,7 @@ def test_a_text_that_ends_at_once_has_no_rounds() -> None:
     request = Request("", PROMPT, NEW_TOKENS)
     verifier = make_verifier(None, Sampling())
     target.model.generation_config.eos_token_id = record(target, verifier, request).output_ids[0]
-    figures = DrafterFigures(PromptLookup(VOCAB), RETRIEVAL, 5, 1)
+    figures = DrafterFigures(PromptLookup(VOCAB), RETRIEVAL, 5, 1, fresh_matrix)
     figures.add("qa", record(target, verifier, request))
     row = {"drafter": "x", "temperatures": [figures.result(0.0)]}
     rate = row["temperatures"][0]["trees"][0]["tokens_per_round"]  # type: ignore[index]

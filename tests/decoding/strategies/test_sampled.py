@@ -15,8 +15,8 @@ from decoding.draws import Drawn, Draws
 from decoding.errors import Incompatible, NonFiniteLogits
 from decoding.sampling import Sampling, probabilities
 from decoding.strategies import make_strategy
-from decoding.strategies.acceptance import RankAcceptance
 from decoding.strategies.base import Growth, Strategy
+from decoding.strategies.rank_acceptance import RankAcceptance
 from decoding.tree import children, depths, path_to
 from decoding.types import Ints, Marginals, Source, Verdict
 

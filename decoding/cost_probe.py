@@ -1,0 +1,172 @@
+"""Measures what a round costs, once for a pair of target and drafter on this machine: a few seconds."""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from decoding.drafters.base import Drafter, Observation, OnePassDrafter, no_next
+from decoding.kv_cache import PreallocatedCache
+from decoding.round_costs import CostKey, Milliseconds, RoundCosts
+from decoding.target import Target, TargetContext
+from decoding.types import Source, Tree
+
+CONTEXTS = (64, 1024)
+NODES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+DEAREST = 6.0
+"""Larger trees are not measured once one has cost so many plain steps: few drafts bring as many tokens."""
+LEAST_POINTS = 5
+SECONDS = 3.0
+"""After this no measurement is begun that can be done without."""
+PASSES = 4
+QUIETER = 0.6
+"""A kept table whose plain step takes less than this part of its time today was measured on a busy machine."""
+DRAFT_COLUMNS = 200
+
+_measured: WeakKeyDictionary[Target, dict[CostKey, RoundCosts]] = WeakKeyDictionary()
+
+
+def silent(_: str) -> None:
+    """A report that nobody reads."""
+
+
+def round_costs(target: Target, drafter: Drafter | None, report: Callable[[str], None] = silent) -> RoundCosts:
+    """The costs of the pair on this machine: known in this process, kept from an earlier one, or measured now.
+
+    Kept ones are checked by two plain steps, and measured again where the machine was busy when they were made.
+    """
+    key = cost_key(target, drafter)
+    known = _measured.setdefault(target, {})
+    if key not in known:
+        costs = key.load()
+        if costs is not None and plain_step(target, drafter, costs.contexts[0]) < QUIETER * costs.verify_ms[0, 0]:
+            costs = None
+        if costs is None:
+            report(f"measuring what a round of {target.name} costs (once, about {SECONDS:g} s)")
+            start = time.perf_counter()
+            costs = measure(target, drafter)
+            report(f"measured in {time.perf_counter() - start:.1f} s: {_described(costs)}")
+            try:
+                key.save(costs)
+            except OSError as error:
+                report(f"the costs cannot be kept ({error.strerror}) and will be measured again")
+        known[key] = costs
+    return known[key]
+
+
+def cost_key(target: Target, drafter: Drafter | None) -> CostKey:
+    """What the figures would hold for."""
+    cuda = target.device.type == "cuda"
+    device = torch.cuda.get_device_name(target.device) if cuda else platform.processor() or platform.machine()
+    dtype = str(target.dtype).removeprefix("torch.")
+    drafter_name = drafter.name if drafter is not None else "none"
+    return CostKey(target.name, drafter_name, device, dtype, torch.get_num_threads(), torch.__version__)
+
+
+@torch.inference_mode()
+def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS) -> RoundCosts:
+    """Times compiling, forward pass and reading of trees, and drafts; the quickest of several passes counts.
+
+    No text is read: the cache is filled with zeros, since time does not depend on what is in it. What takes long (a
+    second context, large trees, further passes) is left out once `seconds` are over.
+    """
+    start = time.perf_counter()
+    largest = min(NODES[-1], target.max_context)
+    contexts = tuple(c for c in CONTEXTS if c + largest <= target.max_context) or (1,)
+    nodes = tuple(n for n in NODES if n + contexts[-1] <= target.max_context) or (1,)
+    context = target.open(contexts[-1], nodes[-1], drafter.taps if drafter is not None else ())
+    rows: list[list[float]] = []
+    try:
+        for length in contexts:
+            if rows and time.perf_counter() > start + seconds:
+                break
+            _pretend(context, length)
+            rows.append(_verify_row(context, nodes, start + seconds * (len(rows) + 1) / len(contexts)))
+            nodes = nodes[: len(rows[-1])]
+    finally:
+        context.close()
+    kept = contexts[: len(rows)]
+    return RoundCosts.fitted(kept, nodes, [row[: len(nodes)] for row in rows], _draft(target, drafter, kept))
+
+
+@torch.inference_mode()
+def plain_step(target: Target, drafter: Drafter | None, length: int) -> float:
+    """Milliseconds of one node behind `length` positions: the quicker of two."""
+    context = target.open(length, 1, drafter.taps if drafter is not None else ())
+    try:
+        _pretend(context, length)
+        return min(_verify(context, 1), _verify(context, 1))
+    finally:
+        context.close()
+
+
+def _pretend(context: TargetContext, length: int) -> None:
+    if context.length == 0:
+        context.prefill([0])  # the cache learns its shapes
+    assert isinstance(context.cache, PreallocatedCache)
+    context.cache.pretend(length)
+
+
+def _verify_row(context: TargetContext, nodes: Sequence[int], end: float) -> list[float]:
+    """Milliseconds of growing trees until they get too dear, or the time is over; then again while there is time."""
+    row: list[float] = []
+    for count in nodes:
+        _verify(context, count)  # pays for what happens only once
+        row.append(_verify(context, count))
+        if row[-1] > DEAREST * row[0] or (time.perf_counter() > end and len(row) >= LEAST_POINTS):
+            break
+    for _ in range(PASSES - 1):
+        for place in range(len(row)):
+            if time.perf_counter() < end:
+                row[place] = min(row[place], _verify(context, nodes[place]))
+    return row
+
+
+def _verify(context: TargetContext, count: int) -> float:
+    """Milliseconds of one tree with `count` nodes, every one with two children; nothing is committed."""
+    number = np.arange(count, dtype=np.int32)
+    source = np.where(number > 0, Source.DRAFT, Source.ROOT).astype(np.uint8)
+    tree = Tree(number % 2, (number - 1) // 2, np.zeros(count, np.float32), source)
+    return _milliseconds(context.target, lambda: context.score(context.compile(tree)).opinions(tree))
+
+
+def _draft(target: Target, drafter: Drafter | None, contexts: Sequence[int]) -> Milliseconds:
+    """`[contexts]` milliseconds of one draft."""
+    if not isinstance(drafter, OnePassDrafter):
+        return np.zeros(len(contexts))
+    found = []
+    drafter.begin(contexts[-1] + NODES[-1])
+    try:
+        before = 0
+        for length in contexts:
+            tokens = np.zeros(length - before, np.int32)
+            width = len(drafter.taps) * target.hidden_size
+            features = torch.zeros(len(tokens), width, dtype=target.dtype, device=target.device)
+            drafter.observe(Observation(tokens, features if width else None, tokens, no_next(len(tokens))))
+            once = [_milliseconds(target, lambda: drafter.marginals(0, DRAFT_COLUMNS)) for _ in range(PASSES)]
+            found.append(min(once))
+            before = length
+    finally:
+        drafter.end()
+    return np.array(found)
+
+
+def _milliseconds(target: Target, work: Callable[[], object]) -> float:
+    _wait(target)
+    start = time.perf_counter()
+    work()
+    _wait(target)
+    return 1000 * (time.perf_counter() - start)
+
+
+def _wait(target: Target) -> None:
+    if target.device.type == "cuda":
+        torch.cuda.synchronize(target.device)
+
+
+def _described(costs: RoundCosts) -> str:
+    row = zip(costs.nodes, costs.verify_ms[0], strict=True)
+    return ", ".join(f"{count} nodes {ms:.1f} ms" for count, ms in row) + f"; a draft {costs.draft_ms[0]:.1f} ms"

@@ -1,0 +1,234 @@
+"""Best-first selection over drafted candidates and retrieved successors together; its special case is DDTree's."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoding.kernels import compiled
+from decoding.kernels.selection import Heap, rise, sink
+from decoding.types import Floats, Ints
+
+NONE = -1
+
+
+class Drafted(NamedTuple):
+    """What the drafter says of the positions after the root, as in `Marginals`."""
+
+    token: Ints
+    """`[positions, k]`, best first."""
+    logprob: Floats
+    """`[positions, k]`, falling."""
+    by_token: Ints
+    """`[positions, k]` the ranks of each position in the order of their token ids."""
+
+
+class Weights(NamedTuple):
+    """Log-weights (nats, at most 0) of the edges below a node whose row is known."""
+
+    retrieved: Floats
+    """`[2 * bands + 1, choices]` of a retrieved token by its rank in the row: a line for each band at the first
+    position, one for each band at later positions, and one beyond the drafted positions."""
+    floor: Floats
+    """`[bands]` the least log-probability under the drafter of every band, rising; the first is -inf."""
+    drafted: Floats
+    """`[bands]` what is added to the log-probability of a drafted token that the row does not hold; never falling, so
+    that the drafted tokens of a position keep their order."""
+
+
+class Plan(NamedTuple):
+    """Nodes in pop order, each field `[nodes]`; the first b of them are the answer for a budget of b."""
+
+    parent: Ints
+    """Place of the parent in this very order, -1 below the root; always smaller than the own place."""
+    depth: Ints
+    """0 below the root: the position whose marginals speak of the node."""
+    token: Ints
+    draft_rank: Ints
+    """Rank among the drafted candidates of the position, from 0; -1 for what is only retrieved: the token is none of
+    them, or too unlikely to be called drafted (the first band)."""
+    row_rank: Ints
+    """Rank in the row of the parent's token, from 0; -1 where the row does not hold the token."""
+    score: NDArray[np.float64]
+    """Log-weight (nats) of the path from the root: its edges added up, the first one first."""
+
+
+class _Pool(NamedTuple):
+    """Candidates, numbered as they are made; only some of them wait in the heap."""
+
+    heap: Heap
+    way: Ints
+    """`[candidates, 3]` parent (a place in the plan), depth, and what decides among equals: the drafted rank, or k plus
+    the rank in the row."""
+    what: Ints
+    """`[candidates, 3]` token, drafted rank, rank in the row."""
+    score: NDArray[np.float64]
+    """`[candidates]`."""
+    popped: Ints
+    """`[nodes]` the candidate of every pop."""
+    size: Ints
+    """How many were made, and how many wait."""
+
+
+@compiled
+def pop_plan(root: int, drafted: Drafted, successors: Ints, weights: Weights, budget: int, max_depth: int) -> Plan:
+    """At most `budget` nodes below the token `root`, none deeper than `max_depth` levels, in pop order.
+
+    The children of a node are the drafted candidates of its position and the entries of its token's row
+    `successors[token]` (`[vocab, choices]`, -1 where there is none); what is both is one child. A popped node puts the
+    best of its retrieved children and the best of those that are only drafted into the heap; each makes way for the
+    next of its kind when it is popped. No edge weighs more than 1, so nothing that is still to come outweighs what is
+    popped: every first b nodes are the heaviest b.
+    """
+    room = budget * (successors.shape[1] + 2) + successors.shape[1] + 2
+    pool = _Pool(
+        Heap(np.empty(room, np.float64), np.empty(room, np.int32)),
+        np.empty((room, 3), np.int32),
+        np.empty((room, 3), np.int32),
+        np.empty(room, np.float64),
+        np.empty(budget, np.int32),
+        np.zeros(2, np.int32),
+    )
+    numbers, scores = np.empty((5, budget), np.int32), np.empty(budget, np.float64)
+    count, heap, size = 0, pool.heap, pool.size
+    if max_depth > 0 and budget > 0:
+        _offer_retrieved(NONE, root, 0, 0.0, pool, drafted, successors, weights)
+        _offer_drafted(NONE, root, 0, 0, 0.0, pool, drafted, successors, weights)
+    while size[1] > 0 and count < budget:
+        best, score = heap.candidate[0], heap.score[0]
+        parent, depth = pool.way[best, 0], pool.way[best, 1]
+        token, draft_rank, row_rank = pool.what[best, 0], pool.what[best, 1], pool.what[best, 2]
+        numbers[0, count], numbers[1, count], numbers[2, count] = parent, depth, token
+        numbers[3, count], numbers[4, count], scores[count] = draft_rank, row_rank, score
+        pool.popped[count] = best
+        size[1] -= 1
+        sink(heap, size[1], heap.score[size[1]], heap.candidate[size[1]], pool.way, pool.popped)
+        if row_rank == NONE:
+            above = scores[parent] if parent >= 0 else 0.0
+            over = numbers[2, parent] if parent >= 0 else root
+            _offer_drafted(parent, over, depth, draft_rank + 1, above, pool, drafted, successors, weights)
+        elif best + 1 < size[0] and pool.way[best + 1, 0] == parent and pool.what[best + 1, 2] != NONE:
+            _wait(pool, best + 1)
+        if depth + 1 < max_depth:
+            _offer_retrieved(count, token, depth + 1, score, pool, drafted, successors, weights)
+            _offer_drafted(count, token, depth + 1, 0, score, pool, drafted, successors, weights)
+        count += 1
+    plan = numbers[:, :count]
+    return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], scores[:count])
+
+
+@compiled
+def _offer_retrieved(
+    place: int, token: int, depth: int, score: float, pool: _Pool, drafted: Drafted, successors: Ints, weights: Weights
+) -> None:
+    """Makes candidates of all successors of the popped node at `place`, heaviest first, and lets the first one wait."""
+    positions, width = drafted.token.shape
+    first = pool.size[0]
+    made = first
+    for rank in range(successors.shape[1]):
+        successor = successors[token, rank]
+        if successor < 0:
+            break
+        draft_rank, line = NONE, weights.retrieved.shape[0] - 1
+        if depth < positions:
+            draft_rank = _draft_rank(drafted, depth, successor)
+            band = 0 if draft_rank == NONE else _band(weights.floor, drafted.logprob[depth, draft_rank])
+            draft_rank = NONE if band == 0 else draft_rank
+            line = band if depth == 0 else len(weights.floor) + band
+        order = draft_rank if draft_rank != NONE else width + rank
+        total = _extended(score, weights.retrieved[line, rank])
+        if total == -np.inf:
+            continue
+        spot = made
+        while spot > first and (
+            pool.score[spot - 1] < total or (pool.score[spot - 1] == total and pool.way[spot - 1, 2] > order)
+        ):
+            pool.score[spot] = pool.score[spot - 1]
+            for column in range(3):
+                pool.way[spot, column] = pool.way[spot - 1, column]
+                pool.what[spot, column] = pool.what[spot - 1, column]
+            spot -= 1
+        pool.score[spot] = total
+        pool.way[spot, 0], pool.way[spot, 1], pool.way[spot, 2] = place, depth, order
+        pool.what[spot, 0], pool.what[spot, 1], pool.what[spot, 2] = successor, draft_rank, rank
+        made += 1
+    pool.size[0] = made
+    if made > first:
+        _wait(pool, first)
+
+
+@compiled
+def _offer_drafted(
+    parent: int,
+    over: int,
+    depth: int,
+    rank: int,
+    above: float,
+    pool: _Pool,
+    drafted: Drafted,
+    successors: Ints,
+    weights: Weights,
+) -> None:
+    """Makes a candidate of the first drafted token from `rank` on that the row of the parent's token `over` does not
+    hold."""
+    positions, width = drafted.token.shape
+    if depth >= positions:
+        return
+    known = successors.shape[1] > 0 and successors[over, 0] >= 0
+    while rank < width and known and _holds(successors, over, drafted.token[depth, rank]):
+        rank += 1
+    if rank < width and drafted.logprob[depth, rank] > -np.inf:
+        made = pool.size[0]
+        edge = np.float64(drafted.logprob[depth, rank])
+        if known:
+            edge += weights.drafted[_band(weights.floor, drafted.logprob[depth, rank])]
+        pool.score[made] = _extended(above, edge)
+        pool.way[made, 0], pool.way[made, 1], pool.way[made, 2] = parent, depth, rank
+        pool.what[made, 0], pool.what[made, 1], pool.what[made, 2] = drafted.token[depth, rank], rank, NONE
+        pool.size[0] = made + 1
+        _wait(pool, made)
+
+
+@compiled
+def _wait(pool: _Pool, candidate: int) -> None:
+    rise(pool.heap, pool.size[1], pool.score[candidate], candidate, pool.way, pool.popped)
+    pool.size[1] += 1
+
+
+@compiled
+def _extended(above: float, edge: float) -> float:
+    """An edge above zero can only be rounding, and would put a child before its parent."""
+    return above + min(np.float64(edge), 0.0)
+
+
+@compiled
+def _holds(successors: Ints, over: int, token: int) -> bool:
+    found = False
+    for rank in range(successors.shape[1]):
+        found = found or successors[over, rank] == token
+    return found
+
+
+@compiled
+def _draft_rank(drafted: Drafted, depth: int, token: int) -> int:
+    """The rank of `token` among the candidates of a position, by bisection; -1 where it is none of them."""
+    low, width = 0, drafted.token.shape[1]
+    high = width
+    while low < high:
+        middle = (low + high) // 2
+        if drafted.token[depth, drafted.by_token[depth, middle]] < token:
+            low = middle + 1
+        else:
+            high = middle
+    if low == width:
+        return NONE
+    found = drafted.by_token[depth, low]
+    return found if drafted.token[depth, found] == token else NONE
+
+
+@compiled
+def _band(floor: Floats, logprob: float) -> int:
+    band = 0
+    while band + 1 < len(floor) and logprob >= floor[band + 1]:
+        band += 1
+    return band

@@ -1,0 +1,84 @@
+"""Whether planned nodes are accepted as often as their weights say, and the budget at which a round pays best."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+BINS = 12
+"""Bin b holds path weights from 2^-(b + 1) to 2^-b; the last one all that are smaller."""
+PRIOR = 0.5
+"""Accepted nodes of each bin that are believed to have been seen before the first, as many as their weights said."""
+MEMORY = 200.0
+"""Rounds after which an old one counts 1/e."""
+
+
+class AcceptanceRates:
+    """Histogram binning (Zadrozny and Elkan, ICML 2001) of path weights: in every bin, nodes accepted over the sum of
+    their weights is what a weight of that size is really worth.
+
+    All nodes of a verified tree count, those that the target did not take as misses. Whatever a drafter's bias, if
+    only it lasts, the corrected weights of a bin add up to the nodes accepted of it. A bin that was never verified
+    is believed as it stands: too high a belief is corrected as soon as it makes trees grow.
+    """
+
+    def __init__(self) -> None:
+        self._accepted = np.full(BINS, PRIOR)
+        self._promised = np.full(BINS, PRIOR)
+
+    def correct(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Chances of acceptance for log-weights `score` (nats), at most 1."""
+        share = self._accepted / self._promised
+        chance: NDArray[np.float64] = np.minimum(np.exp(score) * share[_bin(score)], 1.0)
+        return chance
+
+    def learn(self, score: NDArray[np.float64], accepted: NDArray[np.bool_]) -> None:
+        """Counts the nodes of one round."""
+        place = _bin(score)
+        keep = np.exp(-1.0 / MEMORY)
+        self._promised = PRIOR + keep * (self._promised - PRIOR) + np.bincount(place, np.exp(score), BINS)
+        self._accepted = PRIOR + keep * (self._accepted - PRIOR) + np.bincount(place[accepted], minlength=BINS)
+
+    def as_json(self) -> list[float]:
+        """For a decision: the factor of every bin."""
+        factors: list[float] = np.round(self._accepted / self._promised, 3).tolist()
+        return factors
+
+
+def _bin(score: NDArray[np.float64]) -> NDArray[np.intp]:
+    place: NDArray[np.intp] = np.clip(np.floor(-score / np.log(2.0)), 0, BINS - 1).astype(np.intp)
+    return place
+
+
+class Choice(NamedTuple):
+    """How many nodes to verify."""
+
+    nodes: int
+    expected_accepted: float
+    tokens_per_second: float
+    """Expected, the bonus included."""
+    milliseconds: float
+
+
+def best_budget(chance: NDArray[np.float64], milliseconds: NDArray[np.float64]) -> Choice:
+    """The first part of a plan with the most expected tokens per time (CaDDTree, arXiv 2606.01813).
+
+    `chance` `[nodes]` says how likely the target takes each node of the plan, in its order; `milliseconds`
+    `[nodes + 1]` what a round costs with 0, 1, ... of them. All parts are compared: a cost in steps has many local
+    maxima, and a rule that stops at the first would be right for convex costs alone. Ties go to the smaller tree.
+
+    Chances .8, .5, .1 and costs 10, 12, 15, 30: 100, 150, 153 and 80 tokens per second; so 2 nodes.
+    """
+    tokens = 1.0 + np.concatenate([[0.0], np.cumsum(chance)])
+    rate = tokens / milliseconds
+    best = int(np.argmax(rate))
+    return Choice(best, float(tokens[best] - 1.0), 1000.0 * float(rate[best]), float(milliseconds[best]))
+
+
+def rate_curve(
+    chance: NDArray[np.float64], milliseconds: NDArray[np.float64], nodes: tuple[int, ...]
+) -> dict[str, Any]:
+    """Expected tokens per second at some budgets, for a decision."""
+    shown = [count for count in nodes if count <= len(chance)]
+    tokens = 1.0 + np.concatenate([[0.0], np.cumsum(chance)])
+    return {"nodes": shown, "tokens_per_second": np.round(1000 * tokens[shown] / milliseconds[shown], 2).tolist()}

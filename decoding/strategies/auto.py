@@ -1,0 +1,176 @@
+"""Auto: no budget to set; every round verifies as many nodes as pay for themselves on this machine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
+from decoding.errors import Incompatible
+from decoding.round_costs import RoundCosts
+from decoding.settings import Settings, option
+from decoding.strategies.acceptance_rates import AcceptanceRates, Choice, best_budget, rate_curve
+from decoding.strategies.base import Growth, Strategy
+from decoding.strategies.graft_plan import NO_MARGINALS, NO_ROWS, GraftPlan, columns, successor_rows
+from decoding.strategies.hit_rates import HitRates
+from decoding.types import Ints, Marginals, Tree, Verdict
+
+FIRST_DRAFTS = 6
+"""Rounds that draft before it is judged whether drafting pays."""
+PROBE_EVERY = 24
+"""Where drafting does not pay, it is tried again after so many rounds."""
+MEMORY = 40.0
+"""Drafted rounds after which an old one counts 1/e in what drafting brings."""
+
+
+@dataclass(frozen=True)
+class AutoSettings(Settings):
+    """Nothing has to be set."""
+
+    retrieve: bool = option(True, "let retrieved nodes compete; off, the plan is DDTree's")
+    calibrate: bool = option(True, "correct expected acceptance by what was accepted")
+    most: int = option(1024, "nodes at most, whatever would pay; the root not counted", low=1, high=1024)
+
+
+class Auto(Strategy[AutoSettings]):
+    """CaDDTree's rule over the plan of `ddtree-graft`, with measured costs and corrected expectations.
+
+    The plan of a round stands in pop order, so each first part of it is the best tree of its size. Of these the one
+    with the most expected tokens (corrected by `AcceptanceRates`) per millisecond (`RoundCosts`, at the present length
+    of the context) is verified. That includes none: a plain step.
+
+    Before it drafts, it plans with retrieval alone, which costs no draft. Where that promises more tokens per second
+    than drafted rounds have lately brought, nothing is drafted; now and then drafting is tried again.
+    """
+
+    name = "auto"
+    title = "Auto"
+    paper = "CaDDTree (arXiv 2606.01813), the throughput rule, over this project's ddtree-graft"
+    needs = frozenset({"one-pass"})
+    needs_logprobs = True
+    retrieval = "transition-matrix"
+    wants_costs = True
+    settings_class = AutoSettings
+
+    def __init__(self, settings: AutoSettings) -> None:
+        super().__init__(settings)
+        self._drafting, self._retrieving = _Way(), _Way()
+        self._yield = _DraftYield()
+        self._context = 0
+        self._round: _Round | None = None
+
+    @property
+    def max_nodes(self) -> int:
+        return min(self.settings.most, self.costs.max_nodes) if self.costs is not None else self.settings.most
+
+    @property
+    def columns(self) -> int:
+        return columns(self.max_nodes)
+
+    def begin(self, prompt: Sequence[int], *_: object) -> None:
+        """The context begins with the prompt."""
+        self._context = len(prompt)
+        self._round = None
+
+    def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
+        return self.grow_beside(drafter, None, root, max_depth)
+
+    def grow_beside(
+        self, drafter: Drafter | None, retrieval: StepwiseDrafter | None, root: int, max_depth: int
+    ) -> Growth:
+        """The decision tells the way (drafted, retrieved or plain), what was expected, and the rate at some budgets."""
+        if not isinstance(drafter, OnePassDrafter):
+            raise Incompatible(f"{self.title} needs a one-pass drafter.", "Choose a block-diffusion drafter.")
+        costs = self._known_costs()
+        rows = successor_rows(retrieval, self.title) if self.settings.retrieve else NO_ROWS
+        chosen = self._consider(self._retrieving, root, NO_MARGINALS, rows, max_depth, costs)
+        drafts = max_depth > 0 and self._yield.pays(chosen.choice.tokens_per_second)
+        if drafts:
+            marginals = drafter.marginals(root, k=self.columns)
+            chosen = self._consider(self._drafting, root, marginals, rows, max_depth, costs)
+        self._round = chosen
+        tree = chosen.plan.tree(chosen.choice.nodes)
+        return Growth(tree, chosen.plan.marginals if drafts else None, self._decision(chosen, tree, drafts))
+
+    def observe(self, tree: Tree, verdict: Verdict) -> None:
+        """Learns what rows, weights and drafts were worth; the context grows by the accepted path."""
+        self._context += len(verdict.path)
+        if self._round is None:
+            return
+        way, plan, choice = self._round.way, self._round.plan, self._round.choice
+        for trial in plan.trials(tree, verdict):
+            way.rates.learn(trial, plan.marginals)
+        accepted = np.isin(np.arange(1, len(tree)), verdict.path)
+        if self.settings.calibrate:
+            way.acceptance.learn(plan.plan.score[: tree.drafted], accepted)
+        self._yield.learn(way is self._drafting, len(verdict.path), choice.milliseconds)
+        self._round = None
+
+    def _known_costs(self) -> RoundCosts:
+        if self.costs is None:
+            raise Incompatible(
+                f"{self.title} needs to know what rounds cost on this machine, and no costs were measured.",
+                "Let it decode, or choose ddtree-graft with a budget.",
+            )
+        return self.costs
+
+    def _consider(
+        self, way: "_Way", root: int, marginals: Marginals, rows: Ints, max_depth: int, costs: RoundCosts
+    ) -> "_Round":
+        plan = GraftPlan(root, marginals, rows, way.rates, self.max_nodes, max_depth)
+        chance = way.acceptance.correct(plan.plan.score)
+        milliseconds = costs.verify(self._context, len(chance))
+        if way is self._drafting:
+            milliseconds = milliseconds + costs.draft(self._context)
+        return _Round(way, plan, best_budget(chance, milliseconds), rate_curve(chance, milliseconds, costs.nodes))
+
+    def _decision(self, chosen: "_Round", tree: Tree, drafts: bool) -> dict[str, Any]:
+        return {
+            **chosen.plan.decision(tree),
+            "way": "drafted" if drafts else "retrieved" if tree.drafted else "plain",
+            "expected_accepted": chosen.choice.expected_accepted,
+            "expected_tokens_per_second": chosen.choice.tokens_per_second,
+            "expected_ms": chosen.choice.milliseconds,
+            "by_budget": chosen.curve,
+            "acceptance_factor": chosen.way.acceptance.as_json(),
+        }
+
+
+class _Way:
+    """What has been learnt of one way to plan: with a draft, or from retrieval alone."""
+
+    def __init__(self) -> None:
+        self.rates = HitRates()
+        self.acceptance = AcceptanceRates()
+
+
+class _Round(NamedTuple):
+    way: _Way
+    plan: GraftPlan
+    choice: Choice
+    curve: dict[str, Any]
+
+
+class _DraftYield:
+    """Tokens per second that drafted rounds have brought lately, by the table's costs."""
+
+    def __init__(self) -> None:
+        self._tokens = self._milliseconds = 0.0
+        self._drafts = self._since = 0
+
+    def pays(self, otherwise: float) -> bool:
+        """Whether to draft, where `otherwise` tokens per second are expected without it."""
+        if self._drafts < FIRST_DRAFTS or self._since >= PROBE_EVERY:
+            return True
+        return 1000.0 * self._tokens / self._milliseconds >= otherwise
+
+    def learn(self, drafted: bool, tokens: int, milliseconds: float) -> None:
+        """Counts a round; the bonus is among the `tokens`."""
+        if not drafted:
+            self._since += 1
+            return
+        self._drafts, self._since = self._drafts + 1, 0
+        keep = np.exp(-1.0 / MEMORY)
+        self._tokens = keep * self._tokens + tokens
+        self._milliseconds = keep * self._milliseconds + milliseconds

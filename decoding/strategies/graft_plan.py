@@ -1,0 +1,102 @@
+"""A plan over a drafter's marginals and the rows of a transition matrix, as trees, decisions and lessons."""
+
+from typing import Any
+
+import numpy as np
+
+from decoding.drafters.base import StepwiseDrafter
+from decoding.errors import Incompatible
+from decoding.kernels.grafted_selection import Drafted, Plan, pop_plan
+from decoding.strategies.hit_rates import FLOORS, HitRates, Trial
+from decoding.template import CHOICES
+from decoding.tree import depths
+from decoding.types import Ints, Marginals, Source, Tree, Verdict
+
+NO_ROWS = np.empty((0, 0), np.int32)
+NO_MARGINALS = Marginals(np.empty((0, 1), np.int32), np.empty((0, 1), np.float32))
+
+
+def columns(budget: int) -> int:
+    """Candidates of a position that a plan of `budget` nodes can need (as DDTree's Lemma 1): the nodes themselves, what
+    a row can hold beside them, and all that are likely enough to count as drafted where a row holds them."""
+    return max(budget + CHOICES, int(1 / FLOORS[1]))
+
+
+def successor_rows(retrieval: StepwiseDrafter | None, title: str) -> Ints:
+    """The table of a retrieval source; raises Incompatible where there is none."""
+    rows = retrieval.successors() if retrieval is not None else None
+    if rows is None:
+        raise Incompatible(f"{title} needs a transition matrix beside its drafter.", "Or set retrieve=false.")
+    return rows
+
+
+class GraftPlan:
+    """A plan of at most `budget` nodes, heaviest first; any first part of it can become the tree."""
+
+    def __init__(
+        self, root: int, marginals: Marginals, rows: Ints, rates: HitRates, budget: int, max_depth: int
+    ) -> None:
+        self.root = root
+        self.marginals = marginals
+        self._rows = rows if len(rows) else np.empty((int(max(root, marginals.token.max(initial=0))) + 1, 0), np.int32)
+        by_token = np.argsort(marginals.token, axis=1).astype(np.int32)
+        drafted = Drafted(marginals.token, marginals.logprob, by_token)
+        self.weights = rates.weights()
+        self.plan: Plan = pop_plan(root, drafted, self._rows, self.weights, budget, max(max_depth, 0))
+        self._seen = np.array(self._rows[np.concatenate([[root], self.plan.token])])
+        self._rates = rates.as_json()
+
+    def head(self, count: int) -> Plan:
+        """The first `count` nodes."""
+        plan = self.plan
+        return Plan(
+            plan.parent[:count],
+            plan.depth[:count],
+            plan.token[:count],
+            plan.draft_rank[:count],
+            plan.row_rank[:count],
+            plan.score[:count],
+        )
+
+    def tree(self, count: int) -> Tree:
+        """The first `count` nodes of the plan below the root, in its order."""
+        plan = self.head(count)
+        nodes = len(plan.token) + 1
+        token, parent = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+        logprob, source = np.zeros(nodes, np.float32), np.full(nodes, Source.ROOT, np.uint8)
+        token[0], parent[0] = self.root, -1
+        token[1:], parent[1:] = plan.token, plan.parent + 1
+        drafted = plan.draft_rank >= 0
+        logprob[1:] = np.nan
+        logprob[1:][drafted] = self.marginals.logprob[plan.depth[drafted], plan.draft_rank[drafted]]
+        source[1:] = np.where(drafted, Source.DRAFT, Source.RETRIEVAL)
+        return Tree(token, parent, logprob, source)
+
+    def decision(self, tree: Tree) -> dict[str, Any]:
+        """What was decided for a `tree` made of this plan; `grafts` and `merged` as in Graft."""
+        count = tree.drafted
+        plan = self.head(count)
+        above = np.where(plan.parent >= 0, plan.score[plan.parent], 0.0)
+        grafts = np.flatnonzero(plan.draft_rank < 0)
+        return {
+            "nodes": count,
+            "depth": int(plan.depth.max(initial=-1)) + 1,
+            "expected_accepted": float(np.exp(plan.score).sum()),
+            "grafts": {
+                "node": (grafts + 1).tolist(),
+                "row": tree.token[tree.parent[grafts + 1]].tolist(),
+                "rank": plan.row_rank[grafts].tolist(),
+            },
+            "graft_weight": np.round(np.exp((plan.score - above)[grafts]), 5).tolist(),
+            "merged": (np.flatnonzero((plan.draft_rank >= 0) & (plan.row_rank >= 0)) + 1).tolist(),
+            "rates": self._rates,
+        }
+
+    def trials(self, tree: Tree, verdict: Verdict) -> list[Trial]:
+        """What the target said after every accepted node of a `tree` made of this plan; nothing without retrieval."""
+        if not self._seen.shape[1]:
+            return []
+        depth = depths(tree.parent)
+        said = [*tree.token[verdict.path[1:]].tolist(), verdict.bonus]
+        known = zip(verdict.path.tolist(), said, strict=True)
+        return [Trial(self._seen[node], int(depth[node]), token) for node, token in known if token >= 0]

@@ -1,0 +1,117 @@
+"""How often what retrieval proposes is what the target says next, measured as the rounds go.
+
+For a node that the target accepted its next token is known, and so is the row of the matrix that was read when the
+round was planned. Every entry of that row is then a trial: the target said it, or not. Trials are kept apart by the
+rank in the row and by how likely the drafter thinks the same token, for two proposals that agree are worth more than
+either; and the first position apart from the later ones, for only there did the drafter know the token before.
+
+Drafted tokens that the row does not hold are counted too: where drafter and matrix disagree, the drafter is right less
+often than it says.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoding.kernels.grafted_selection import Weights
+from decoding.template import CHOICES
+from decoding.types import Ints, Marginals
+
+FLOORS = np.array([0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5])
+"""Least probability under the drafter of each band. What lies in the first one counts as not drafted."""
+BANDS = len(FLOORS)
+LATER, BEYOND = BANDS, 2 * BANDS
+"""Lines of the table: 0 on for the first position, `LATER` on for later ones, `BEYOND` the drafted positions."""
+_FIRST_RANK = ((0.23, 0.20, 0.23, 0.33, 0.40, 0.63, 0.88), (0.28, 0.28, 0.38, 0.56, 0.62, 0.78, 0.95))
+_LATER_RANKS = (0.06, 0.10, 0.13, 0.20, 0.32, 0.45, 0.70)
+_BEYOND = (0.34, 0.10, 0.05, 0.04, 0.03, 0.03, 0.02, 0.01)
+_FALL = 0.8
+PRIOR_DRAFTED = (0.30, 0.38, 0.40, 0.45, 0.50, 0.55, 0.85)
+PRIOR_TRIALS = 12.0
+MEMORY = 500.0
+"""Trials of one kind after which an old one counts 1/e."""
+
+
+def prior_rates() -> NDArray[np.float64]:
+    """`[2 * BANDS + 1, 8]` what is believed before the first trial; smoothed from 900 tokens of the default target's
+    text under its block drafter, with a matrix that began empty. In a band, each rank from the third on has `_FALL` of
+    the one before."""
+    falling = np.outer(_LATER_RANKS, _FALL ** np.arange(CHOICES - 1))
+    parts = [np.column_stack([first, falling]) for first in _FIRST_RANK]
+    return np.concatenate([*parts, np.array([_BEYOND])])
+
+
+class Trial(NamedTuple):
+    """What was known of the place after one accepted node."""
+
+    row: Ints
+    """`[8]` the row of its token as it was when the round was planned; -1 where it has no further entry."""
+    position: int
+    """Its depth: which row of the marginals speaks of the token after it."""
+    said: int
+    """The token that the target said next."""
+
+
+class HitRates:
+    """Decaying counts of hits and trials, begun with a prior worth `PRIOR_TRIALS` trials of each kind."""
+
+    def __init__(self) -> None:
+        self._hits = prior_rates() * PRIOR_TRIALS
+        self._trials = np.full(self._hits.shape, PRIOR_TRIALS)
+        self._drafted_mass = np.full(BANDS, PRIOR_TRIALS)
+        self._drafted_hits = np.array(PRIOR_DRAFTED) * PRIOR_TRIALS
+
+    @property
+    def retrieved(self) -> NDArray[np.float64]:
+        """`[2 * BANDS + 1, 8]` the share of right entries by band and rank."""
+        rates: NDArray[np.float64] = self._hits / self._trials
+        return rates
+
+    @property
+    def drafted(self) -> NDArray[np.float64]:
+        """`[BANDS]` tokens that were only drafted and right, over the drafter's mass on such tokens; at most 1, and
+        never falling from band to band: a token that the drafter thinks likelier must not weigh less."""
+        share = np.maximum.accumulate(self._drafted_hits / self._drafted_mass)
+        return np.minimum(share, 1.0)
+
+    def weights(self) -> Weights:
+        """As the planner takes them."""
+        with np.errstate(divide="ignore"):
+            logs = [np.log(part).astype(np.float32) for part in (self.retrieved, FLOORS, self.drafted)]
+        return Weights(*logs)
+
+    def learn(self, trial: Trial, marginals: Marginals) -> None:
+        """Counts every entry of the row, and the drafter's mass beside them. An empty row says nothing."""
+        known = trial.row >= 0
+        if not known.any():
+            return
+        line = np.full(CHOICES, BEYOND)
+        if trial.position < len(marginals.token):
+            token, chance = marginals.token[trial.position], np.exp(marginals.logprob[trial.position], dtype=np.float64)
+            same = trial.row[:, None] == token[None, :]
+            line = _band((same * chance).sum(axis=1)) + (LATER if trial.position else 0)
+            self._learn_drafted(token, chance, same.any(axis=0), trial.said)
+        cells = line[known], np.flatnonzero(known)
+        self._hits[cells] = _faded(self._hits[cells], 1.0) + (trial.row[known] == trial.said)
+        self._trials[cells] = _faded(self._trials[cells], 1.0) + 1.0
+
+    def _learn_drafted(self, token: Ints, chance: NDArray[np.float64], held: NDArray[np.bool_], said: int) -> None:
+        band = _band(chance)
+        mass = np.bincount(band[~held], weights=chance[~held], minlength=BANDS)
+        right = np.bincount(band[~held & (token == said)], minlength=BANDS)
+        self._drafted_hits = _faded(self._drafted_hits, mass) + right
+        self._drafted_mass = _faded(self._drafted_mass, mass) + mass
+
+    def as_json(self) -> dict[str, Any]:
+        """For a decision: the rates as they stand."""
+        return {"retrieved": np.round(self.retrieved, 3).tolist(), "drafted": np.round(self.drafted, 3).tolist()}
+
+
+def _band(chance: NDArray[np.float64]) -> NDArray[np.intp]:
+    return np.searchsorted(FLOORS, chance, side="right") - 1
+
+
+def _faded(count: NDArray[np.float64], added: Any) -> NDArray[np.float64]:
+    left: NDArray[np.float64] = count * np.exp(-added / MEMORY)
+    return left

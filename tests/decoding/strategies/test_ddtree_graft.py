@@ -1,0 +1,284 @@
+"""The plan over drafted and retrieved nodes: optimal for its surrogate, with DDTree and the bare matrix as its ends."""
+
+import heapq
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decoding.drafters.base import Observation
+from decoding.drafters.prompt_lookup import PromptLookup
+from decoding.drafters.transition_matrix import TransitionMatrix
+from decoding.errors import Incompatible
+from decoding.kernels.grafted_selection import Drafted, Plan, Weights, pop_plan
+from decoding.marginals import top_marginals
+from decoding.strategies import make_strategy
+from decoding.strategies.ddtree_graft import DDTreeGraft, DDTreeGraftSettings
+from decoding.strategies.graft_plan import GraftPlan, columns
+from decoding.strategies.hit_rates import HitRates
+from decoding.tree import depths
+from decoding.types import Source, Tree, Verdict
+from tests.decoding.strategies.test_ddtree import GivenLogits
+
+Path = tuple[int, ...]
+
+
+class Case:
+    """Random marginals, rows and weights; `edges` says what they mean, in plain Python."""
+
+    def __init__(self, seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool = False) -> None:
+        rng = np.random.default_rng(seed)
+        width = min(width, vocab)
+        chance = rng.integers(1, 4, (positions, width)) / 16 if ties else rng.dirichlet(np.ones(width), positions) * 0.9
+        chance = -np.sort(-chance.reshape(positions, width), axis=1)
+        self.token = np.array([rng.permutation(vocab)[:width] for _ in range(positions)], np.int32).reshape(-1, width)
+        self.logprob = np.log(chance).astype(np.float32)
+        self.rows = np.full((vocab + 1, choices), -1, np.int32)
+        for token in range(vocab):
+            known = int(rng.integers(0, choices + 1)) if rng.random() < 0.8 else 0
+            self.rows[token, :known] = rng.permutation(vocab)[:known]
+        self.floor = np.log(np.array([1e-30, 0.05, 0.3], np.float32))
+        rates = rng.integers(1, 5, (7, choices)) / 8 if ties else rng.uniform(0.01, 1, (7, choices))
+        drafted = np.sort(rng.uniform(0.2, 1, 3))
+        self.weights = Weights(
+            np.log(rates).astype(np.float32), self.floor, np.log(drafted).astype(np.float32) * (not ties)
+        )
+        self.root = int(rng.integers(vocab))
+
+    def plan(self, budget: int, max_depth: int) -> Plan:
+        by_token = np.argsort(self.token, axis=1).astype(np.int32)
+        drafted = Drafted(self.token, self.logprob, by_token)
+        plan: Plan = pop_plan(self.root, drafted, self.rows, self.weights, budget, max_depth)
+        return plan
+
+    def edges(self, token: int, depth: int) -> dict[int, float]:
+        """Log-weight of every child of a node that holds `token`, whose children lie at `depth`."""
+        row = [successor for successor in self.rows[token].tolist() if successor >= 0]
+        within = depth < len(self.token)
+        chance = dict(zip(self.token[depth].tolist(), self.logprob[depth].tolist(), strict=True)) if within else {}
+        found = {}
+        for successor, logprob in chance.items():
+            band = int((logprob >= self.floor[1:]).sum())
+            found[successor] = logprob + (float(self.weights.drafted[band]) if row else 0.0)
+        for rank, successor in enumerate(row):
+            band = int((chance.get(successor, -np.inf) >= self.floor[1:]).sum())
+            line = 6 if not within else band + (3 if depth else 0)
+            found[successor] = float(self.weights.retrieved[line, rank])
+        return found
+
+
+def paths_of(plan: Plan) -> list[Path]:
+    paths: list[Path] = []
+    for parent, token in zip(plan.parent.tolist(), plan.token.tolist(), strict=True):
+        paths.append((*(paths[parent] if parent >= 0 else ()), token))
+    return paths
+
+
+def check(case: Case, budget: int, max_depth: int) -> Plan:
+    """Against a plain heap over the surrogate's definition; returns the plan."""
+    plan = case.plan(budget, max_depth)
+    heap, expected = [(0.0, (), case.root)], []
+    while heap and len(expected) <= budget:
+        cost, path, token = heapq.heappop(heap)
+        expected.append(-cost)
+        if len(path) < max_depth:
+            for child, edge in case.edges(token, len(path)).items():
+                heapq.heappush(heap, (cost - edge, (*path, child), child))
+    np.testing.assert_allclose(plan.score, expected[1 : budget + 1], atol=1e-5)
+    paths = paths_of(plan)
+    assert len(set(paths)) == len(paths), "a token that is drafted and retrieved must be one node"
+    for place, path in enumerate(paths):
+        above = plan.score[plan.parent[place]] if len(path) > 1 else 0.0
+        edge = case.edges(path[-2] if len(path) > 1 else case.root, len(path) - 1)[path[-1]]
+        assert plan.score[place] == pytest.approx(above + edge, abs=1e-5)
+        assert plan.depth[place] == len(path) - 1 < max_depth
+        over = path[-2] if len(path) > 1 else case.root
+        if plan.row_rank[place] >= 0:
+            assert case.rows[over, plan.row_rank[place]] == path[-1]
+        if plan.draft_rank[place] >= 0:
+            assert case.token[plan.depth[place], plan.draft_rank[place]] == path[-1]
+        assert max(plan.row_rank[place], plan.draft_rank[place]) >= 0
+    assert (np.diff(plan.score) <= 0).all()
+    return plan
+
+
+def heaviest(case: Case, budget: int, max_depth: int) -> float:
+    """The largest sum of path weights over all trees of at most `budget` nodes, by trying every way to share them."""
+
+    @cache
+    def best(path: Path, first: int, nodes: int) -> float:
+        children = sorted(case.edges(path[-1] if path else case.root, len(path)).items())
+        if nodes == 0 or first == len(children) or len(path) == max_depth:
+            return 0.0
+        token, edge = children[first]
+        without = best(path, first + 1, nodes)
+        shares = (np.exp(edge) * (1 + best((*path, token), 0, below)) + best(path, first + 1, nodes - 1 - below)
+                  for below in range(nodes))  # fmt: skip
+        return max(without, *shares)
+
+    return best((), 0, budget)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_tree_is_heavier(seed: int) -> None:
+    """Brute force over all trees, also those that are no first parts of a best-first order."""
+    case = Case(seed, vocab=5, positions=seed % 4, width=3, choices=seed % 3)
+    for budget in (1, 2, 4, 7):
+        plan = check(case, budget, max_depth=3)
+        assert np.exp(plan.score).sum() == pytest.approx(heaviest(case, budget, 3), rel=1e-5)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), vocab=st.integers(1, 40), positions=st.integers(0, 6), width=st.integers(1, 30),
+    choices=st.integers(0, 8), ties=st.booleans(), budget=st.integers(0, 80), max_depth=st.integers(0, 9),
+)  # fmt: skip
+def test_any_plan(
+    seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool, budget: int, max_depth: int
+) -> None:
+    case = Case(seed, vocab, positions, width, min(choices, vocab), ties)
+    plan = check(case, budget, max_depth)
+    for smaller in {0, budget // 3, budget - 1} - {-1}:
+        part = case.plan(smaller, max_depth)
+        for whole, head in zip(plan, part, strict=True):
+            assert np.array_equal(whole[:smaller], head)
+
+
+VOCAB = 60
+
+
+@pytest.fixture
+def drafter() -> GivenLogits:
+    return GivenLogits(torch.randn(5, VOCAB, generator=torch.Generator().manual_seed(0)) * 3)
+
+
+def matrix_of(pairs: dict[int, list[int]]) -> TransitionMatrix:
+    matrix = TransitionMatrix(VOCAB)
+    following = np.full((len(pairs), 8), -1, np.int32)
+    for line, successors in enumerate(pairs.values()):
+        following[line, : len(successors)] = successors
+    tokens = np.array(list(pairs), np.int32)
+    matrix.observe(Observation(tokens, None, tokens, following))
+    return matrix
+
+
+def grown(drafter: Any, matrix: TransitionMatrix | None, budget: int, depth: int = 20, **given: Any) -> Any:
+    strategy = make_strategy("ddtree-graft", {"budget": budget, **given})
+    return strategy.grow_beside(drafter, matrix, 7, depth)
+
+
+@pytest.mark.parametrize("budget", [1, 10, 200])
+def test_without_retrieval_it_is_ddtree(drafter: GivenLogits, budget: int) -> None:
+    expected = make_strategy("ddtree", {"budget": budget}).grow(drafter, 7, 20)
+    for matrix, given_settings in ((None, {"retrieve": False}), (TransitionMatrix(VOCAB), {})):
+        growth = grown(drafter, matrix, budget, **given_settings)
+        for name in ("token", "parent", "logprob", "source"):
+            np.testing.assert_array_equal(getattr(growth.tree, name), getattr(expected.tree, name))
+        assert growth.decision["expected_accepted"] == pytest.approx(expected.decision["expected_accepted"])
+        assert growth.decision["grafts"] == {"node": [], "row": [], "rank": []}
+
+
+def test_beyond_the_block_retrieval_goes_on_alone() -> None:
+    """Without any marginals it is best first over the matrix; a chain of successors leaves the block behind."""
+    ring = matrix_of({token: [(token + 1) % VOCAB] for token in range(VOCAB)})
+    asked = GivenLogits(torch.zeros(3, VOCAB))
+    growth = grown(asked, ring, 6, draft=False)
+    assert asked.calls == []
+    assert growth.tree.token.tolist() == [7, 8, 9, 10, 11, 12, 13]
+    assert growth.tree.parent.tolist() == [-1, 0, 1, 2, 3, 4, 5]
+    assert (growth.tree.source[1:] == Source.RETRIEVAL).all()
+    certain = torch.full((2, VOCAB), -20.0)
+    certain[0, 8] = certain[1, 9] = 20.0
+    growth = grown(GivenLogits(certain), ring, 5)
+    assert growth.tree.token.tolist()[:4] == [7, 8, 9, 10]
+    assert growth.tree.source.tolist()[:4] == [Source.ROOT, Source.DRAFT, Source.DRAFT, Source.RETRIEVAL]
+    assert growth.decision["merged"] == [1, 2]
+
+
+@pytest.mark.parametrize("max_depth", [0, 1, 3, 8])
+def test_every_graft_knows_its_row_and_rank(drafter: GivenLogits, max_depth: int) -> None:
+    rng = np.random.default_rng(1)
+    matrix = matrix_of({token: rng.permutation(VOCAB)[:8].tolist() for token in range(0, VOCAB, 2)} | {7: [3, 5]})
+    growth = grown(drafter, matrix, 120, max_depth)
+    tree, grafts = growth.tree, growth.decision["grafts"]
+    assert depths(tree.parent).max() == min(max_depth, 5)
+    assert grafts["node"] == np.flatnonzero(tree.source == Source.RETRIEVAL).tolist()
+    if max_depth:
+        assert grafts["node"]
+    if max_depth > 1:
+        assert growth.decision["merged"]
+    for node, row, rank in zip(*grafts.values(), strict=True):
+        assert tree.token[tree.parent[node]] == row
+        assert matrix.successors()[row, rank] == tree.token[node]
+    for node in growth.decision["merged"]:
+        assert tree.token[node] in matrix.successors()[tree.token[tree.parent[node]]]
+    assert np.isnan(tree.logprob[grafts["node"]]).all()
+    assert not np.isnan(tree.logprob[tree.source == Source.DRAFT]).any()
+    assert len(growth.decision["graft_weight"]) == len(grafts["node"])
+
+
+def verdict_of(tree: Tree, path: list[int], bonus: int) -> Verdict:
+    count = len(tree)
+    return Verdict(
+        path, bonus, np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count),
+        np.zeros((count, 1)), np.zeros((count, 1)),
+    )  # fmt: skip
+
+
+def test_a_graft_enters_where_it_has_been_right() -> None:
+    """The drafter is sure of one token, the matrix names another. Only what is right in the end comes first."""
+    logits = torch.full((1, VOCAB), -20.0)
+    logits[0, 11] = 0.0
+    logits[0, 12] = -1.0
+    drafter, matrix = GivenLogits(logits), matrix_of({7: [20]})
+    for right in (20, 11):
+        strategy = DDTreeGraft(DDTreeGraftSettings(budget=2))
+        for _ in range(60):
+            tree = strategy.grow_beside(drafter, matrix, 7, 1).tree
+            node = tree.token.tolist().index(right) if right in tree.token.tolist() else 0
+            strategy.observe(tree, verdict_of(tree, [0, node] if node else [0], 5 if node else right))
+        assert strategy.grow_beside(drafter, matrix, 7, 1).tree.token[1] == right
+        assert (tree.token.tolist() == [7, 11, 12]) == (right == 11), "a graft that is always wrong must go"
+
+
+def test_it_learns_from_accepted_nodes_alone(drafter: GivenLogits) -> None:
+    matrix = matrix_of({token: [1, 2, 3] for token in range(VOCAB)})
+    strategy = DDTreeGraft(DDTreeGraftSettings(budget=30))
+    before = strategy.rates.weights()
+    tree = strategy.grow_beside(drafter, matrix, 7, 10).tree
+    strategy.observe(tree, verdict_of(tree, [0], bonus=2))
+    after = strategy.rates.weights()
+    half = len(before.floor)
+    assert (before.retrieved[:half] != after.retrieved[:half]).sum() == 3  # one cell for each entry of the root's row
+    assert np.array_equal(before.retrieved[half:], after.retrieved[half:])
+    strategy.observe(tree, verdict_of(tree, [0], bonus=2))
+    assert np.array_equal(strategy.rates.weights().retrieved, after.retrieved), "a round teaches once"
+
+
+def test_what_it_cannot_work_with_is_refused(drafter: GivenLogits) -> None:
+    strategy = make_strategy("ddtree-graft", {})
+    with pytest.raises(Incompatible, match="one-pass"):
+        strategy.grow_beside(PromptLookup(VOCAB), TransitionMatrix(VOCAB), 7, 3)
+    for source in (None, PromptLookup(VOCAB)):
+        with pytest.raises(Incompatible, match="retrieve=false"):
+            strategy.grow_beside(drafter, source, 7, 3)
+
+
+def test_planning_needs_only_the_best_of_each_position() -> None:
+    """As Lemma 1 of DDTree: a plan over the kept columns is the plan over the whole vocabulary."""
+    vocab = 400
+    rng = np.random.default_rng(0)
+    rows = np.array([rng.permutation(vocab)[:8] for _ in range(vocab + 1)], np.int32)
+    rates = HitRates()
+    for seed in range(8):
+        logits = torch.randn(4, vocab, generator=torch.Generator().manual_seed(seed)) * (0.5 + seed)
+        for budget in (1, 20, 230):
+            few, all_of_them = (
+                GraftPlan(7, top_marginals(logits, k), rows, rates, budget, 9) for k in (columns(budget), vocab)
+            )
+            for one, other in zip(few.plan, all_of_them.plan, strict=True):
+                np.testing.assert_array_equal(one, other)
