@@ -81,15 +81,20 @@ class PreallocatedCache(RunCache):
 
     def rows(self, like: Tensor, layer: int, which: int) -> Tensor:
         """The rows of one layer, `[kv_heads, capacity, head_dim]`; all layers' are allocated at the first call."""
-        shape = (like.shape[1], self.capacity, like.shape[3])
-        if not self._slabs:
-            self._slabs = [like.new_empty((len(self.past.layers), *shape)) for _ in range(2)]
-        slab = self._slabs[which]
-        if slab.shape[1:] != shape or like.shape[0] != 1:
+        slab = self.slabs(like)[which]
+        if slab.shape[1:] != (like.shape[1], self.capacity, like.shape[3]) or like.shape[0] != 1:
             raise UnsupportedModel(
                 f"Layer {layer} keeps keys of another shape than layer 0.", "Use the cache 'rebuild' for this model."
             )
         return slab[layer]
+
+    def slabs(self, like: Tensor) -> list[Tensor]:
+        """Keys and values of all layers, `[layers, kv_heads, capacity, head_dim]`, for entries such as `like`
+        `[1, kv_heads, positions, head_dim]`."""
+        if not self._slabs:
+            shape = (len(self.past.layers), like.shape[1], self.capacity, like.shape[3])
+            self._slabs = [like.new_empty(shape) for _ in range(2)]
+        return self._slabs
 
     def reserve(self, capacity: int) -> None:
         """Makes room for `capacity` positions, what is there kept: a drafter may evaluate more than the tree keeps."""

@@ -14,7 +14,7 @@ import torch
 from decoding import devices
 from decoding.embedded import CACHE_VERSION, embedded_folder
 from decoding.errors import ModelUnavailable, UnsupportedModel
-from decoding.few_rows import turn_where_faster
+from decoding.few_rows import use_where_faster
 from decoding.hub import check_folder, out_of_memory, told_plainly
 from decoding.model_config import CAUSAL_LM, ModelConfig, read_config
 from decoding.presets import DEFAULT_TARGET, EMBEDDED, PRESETS, Preset, find_preset, locate
@@ -97,7 +97,7 @@ def _load(
             model = model.to(choice.dtype)
     reason = choice.reason
     if device.type == "cpu" and choice.dtype == torch.float32 and parameters >= devices.TINY_PARAMETERS:
-        reason = "; ".join(filter(None, (reason, turn_where_faster(model))))
+        reason = "; ".join(filter(None, (reason, use_where_faster(model))))
     return LoadedModel(
         model=model.eval().requires_grad_(False),
         tokenizer=tokenizer,

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from decoding.drafters.base import no_next
 from decoding.errors import OutOfMemory, UnsupportedModel
 from decoding.few_rows import FewRowsLinear
-from decoding.kv_cache import RunCache, attention_windows, free_memory, make_cache
+from decoding.host_body import host_body
+from decoding.kv_cache import PreallocatedCache, RunCache, attention_windows, free_memory, make_cache
 from decoding.layout import Layout, chain_layout, tree_layout
 from decoding.scores import TreeScores
 from decoding.topk import top_k
@@ -76,6 +77,12 @@ class Target:
         self.vocab_size: int = self._output.weight.shape[0]
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._check_head()
+        self._host_body = host_body(model) if set(self.windows) == {None} else None
+
+    @property
+    def runs_on_kernels(self) -> bool:
+        """Whether this project's kernels run the layers, instead of transformers."""
+        return self._host_body is not None
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits `[rows, vocab]` of final hidden states `[rows, hidden]`."""
@@ -88,7 +95,7 @@ class Target:
         part.weight = nn.Parameter(self._output.weight[ids], requires_grad=False)
         if self._output.bias is not None:
             part.bias = nn.Parameter(self._output.bias[ids], requires_grad=False)
-        product = FewRowsLinear(part, self._output.turned) if isinstance(self._output, FewRowsLinear) else part
+        product = FewRowsLinear(part) if isinstance(self._output, FewRowsLinear) else part
         return lambda hidden: self._capped(product(hidden))
 
     def _capped(self, logits: Tensor) -> Tensor:
@@ -130,6 +137,8 @@ class Target:
     @torch.inference_mode()
     def forward(self, layout: Layout, cache: RunCache, taps: tuple[int, ...]) -> tuple[Tensor, Tensor | None]:
         """Final hidden states `[nodes, hidden]` and features `[nodes, taps * hidden]` of one forward pass."""
+        if self._host_body is not None and isinstance(cache, PreallocatedCache):
+            return self._host_body.forward(layout, cache, taps)
         masks: Any = None
         if layout.masks is not None:
             masks = layout.masks[self.windows[0]]

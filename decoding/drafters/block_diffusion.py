@@ -18,6 +18,9 @@ from decoding.drafters.checkpoint import checkpoint_folder, fill_module
 from decoding.drafters.draft_tokens import HeadOver, in_target_ids, over_vocabulary, read_draft_tokens
 from decoding.drafters.network import Embed, Rotation, rotation, unscaled
 from decoding.errors import BadRequest, Incompatible
+from decoding.few_rows import use_where_faster
+from decoding.host_layers import HostLayers
+from decoding.kernels.crew import AVAILABLE
 from decoding.marginals import top_marginals
 from decoding.types import Marginals
 
@@ -52,6 +55,7 @@ class BlockDiffusionDrafter(OnePassDrafter):
         self._block_ids = torch.full(
             (self.config.block_size,), self.config.mask_token_id, dtype=torch.int64, device=self._device
         )
+        self._host_layers = _host_layers(model)
         self._run: _Run | None = None
 
     @torch.inference_mode()
@@ -108,9 +112,14 @@ class BlockDiffusionDrafter(OnePassDrafter):
         block = embedded.to(self._dtype)
         if config.embedding_scale != 1.0:
             block = block * config.embedding_scale
-        at = slice(run.length, run.length + config.block_size)
-        hidden = self.model(block, run.cache, run.length, run.rotation[at], run.masks)[1:]
-        logits = self._head(hidden.to(embedded.dtype)).float()
+        rotation = run.rotation[run.length : run.length + config.block_size]
+        if self._host_layers is None:
+            hidden = self.model(block, run.cache, run.length, rotation, run.masks)
+        else:
+            keys, values = run.slabs
+            all_seen = run.all_seen.expand(config.block_size, -1)
+            hidden, _ = self._host_layers.run(block, rotation.cos, rotation.sin, keys, values, run.length, all_seen)
+        logits = self._head(hidden[1:].to(embedded.dtype)).float()
         if config.output_multiplier != 1.0:
             logits = logits * config.output_multiplier
         if config.logit_softcap is not None:
@@ -127,6 +136,18 @@ class BlockDiffusionDrafter(OnePassDrafter):
         return self._run
 
 
+def _host_layers(model: BlockDiffusionModel) -> HostLayers | None:
+    """The kernels' way through the layers, for a float32 model on a CPU whose blocks see everything."""
+    config, weight = model.config, model.fc.weight
+    fits = AVAILABLE and weight.device.type == "cpu" and weight.dtype == torch.float32 and config.activation == "silu"
+    if not fits or any(config.causal) or any(window is not None for window in config.windows):
+        return None
+    try:
+        return HostLayers(list(model.layers), model.norm, config.head_dim**-0.5)
+    except AttributeError:
+        return None
+
+
 class _Run:
     """What one run holds on the device; everything is allocated here, once."""
 
@@ -136,8 +157,11 @@ class _Run:
         self.capacity = capacity
         self.length = 0
         """Context positions so far."""
-        self.cache = torch.empty((config.layers, 2, config.kv_heads, room, config.head_dim), dtype=dtype, device=device)
+        self.slabs = torch.empty((2, config.layers, config.kv_heads, room, config.head_dim), dtype=dtype, device=device)
         """Context keys and values; the current block's stand behind them until the next round."""
+        self.cache = self.slabs.transpose(0, 1)
+        self.all_seen = torch.zeros(room, dtype=dtype, device=device)
+        """A row of an additive mask."""
         self.rotation: Rotation = rotation(config, room, dtype, device)
         kinds = {
             (window, causal): block_mask(window, causal, block, min(window or room, capacity + 1) - 1 + block, device)
@@ -174,6 +198,7 @@ def load_block_diffusion(
     with torch.device("meta"):
         model = BlockDiffusionModel(config)
     fill_module(model, folder, dtype, torch.device(device))
+    use_where_faster(model)
     embed = unscaled(target_embedding)
     name = name or Path(source).name
     tokens = read_draft_tokens(folder, target_vocab) if head_over is not None else None

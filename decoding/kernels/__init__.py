@@ -1,12 +1,33 @@
 """Loops that numpy and torch have no quick operator for, compiled by numba when they are first called.
 
 Each lets go of the interpreter's lock and runs on the thread that calls it: numba's own threads do not survive a fork.
+Where several threads are worth it, each of them calls the kernel (see `crew`).
 """
 
+import hashlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+
+
+def _keep_compiled_together() -> None:
+    """What is compiled goes into a folder named after all kernels' sources: numba looks for changes in the file of a
+    function alone, and would go on with old copies of what that function calls in other files."""
+    here = Path(__file__).parent
+    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()
+    folder = here / "__pycache__" / f"compiled-{sources[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # numba looks for a folder of its own
+    if os.access(folder, os.W_OK) and not numba.config.CACHE_DIR:
+        numba.config.CACHE_DIR = str(folder)
+
+
+_keep_compiled_together()
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

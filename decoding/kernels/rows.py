@@ -142,7 +142,7 @@ def sums(row: Floats, peak: float) -> Sums:
     mass, dot = 0.0, 0.0
     for start in range(0, len(row), PIECE):
         piece = row[start : start + PIECE]
-        _split(piece, peak, exponent, rest)
+        split_exponentials(piece, peak, exponent, rest)
         added = _add(piece, peak, power, rest)
         mass += added.mass
         dot += added.dot
@@ -150,7 +150,7 @@ def sums(row: Floats, peak: float) -> Sums:
 
 
 @compiled_with({"contract"})
-def _split(piece: Floats, peak: float, exponent: Ints, rest: Floats) -> None:
+def split_exponentials(piece: Floats, peak: float, exponent: Ints, rest: Floats) -> None:
     """`exp(x - peak)` as a product: the bits of a power of two, and the `rest`, between 0.7 and 1.42.
 
     Apart from `_add` because the compiler must not regroup the sums with `ROUNDING`.

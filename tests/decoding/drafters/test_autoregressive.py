@@ -10,6 +10,7 @@ from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaFo
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Candidates, Observation, no_next
 from decoding.errors import Incompatible, NonFiniteLogits
+from decoding.layout import Layout
 from decoding.target import Target
 
 VOCAB = 48
@@ -62,16 +63,18 @@ class Forwards:
 
     def __init__(self, model: Target) -> None:
         self.widths: list[int] = []
-        self.hook = model.body.register_forward_pre_hook(self._count, with_kwargs=True)
+        self.model, self.forward = model, model.forward
 
-    def _count(self, _module: Any, _args: Any, kwargs: dict[str, Any]) -> None:
-        self.widths.append(kwargs["input_ids"].shape[1])
+    def _counted(self, layout: Layout, *others: Any) -> Any:
+        self.widths.append(layout.input_ids.shape[1])
+        return self.forward(layout, *others)
 
     def __enter__(self) -> "Forwards":
+        self.model.forward = self._counted
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.hook.remove()
+        self.model.forward = self.forward
 
 
 def draft_round(drafter: Autoregressive, model: Target, text: list[int], root: int, rng: np.random.Generator) -> dict:
@@ -204,7 +207,7 @@ def test_more_candidates_than_tokens(model: Target):
 def test_broken_weights_are_named():
     model = make_model("llama")
     with torch.no_grad():
-        model.model.model.norm.weight.fill_(float("nan"))
+        model.model.model.layers[0].mlp.up_proj.weight.fill_(float("nan"))
     drafter = Autoregressive(model, VOCAB)
     drafter.begin(10)
     drafter.observe(committed([1]))

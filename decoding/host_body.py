@@ -1,0 +1,63 @@
+"""A whole Llama-like model of transformers on a CPU, run by the kernels where they give what it gives."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from decoding.host_layers import HostLayers
+from decoding.kernels.crew import AVAILABLE
+from decoding.kv_cache import PreallocatedCache
+from decoding.layout import Layout
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+PROBE = 5
+"""Rows on which the kernels and transformers must agree before the kernels are used."""
+
+
+def host_body(model: Any) -> "HostBody | None":
+    """The kernels' way through `model`, or None where they cannot do what it does, or do not give what it gives."""
+    config = model.config.get_text_config(decoder=True)
+    fits = (
+        AVAILABLE
+        and model.device.type == "cpu"
+        and model.dtype == torch.float32
+        and config.model_type in FAMILIES
+        and config.hidden_act == "silu"
+    )
+    if not fits:
+        return None
+    try:
+        body = HostBody(model)
+    except AttributeError:
+        return None
+    return body if body.agrees() else None
+
+
+class HostBody:
+    """Weights gathered once; see `host_body`."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model.base_model
+        attention = self.model.layers[0].self_attn
+        self.layers = HostLayers(list(self.model.layers), self.model.norm, float(attention.scaling))
+        self.kv_heads: int = attention.k_proj.out_features // attention.head_dim
+
+    def forward(self, layout: Layout, cache: PreallocatedCache, taps: tuple[int, ...]) -> tuple[Tensor, Tensor | None]:
+        """As `Target.forward`, for layers that see everything; behind `cache.length`, which it leaves as it is."""
+        x = self.model.embed_tokens(layout.input_ids)
+        cos, sin = (table[0] for table in self.model.rotary_emb(x, layout.position_ids))
+        sin[:, : sin.shape[1] // 2].neg_()
+        keys, values = cache.slabs(x.new_empty(1, self.kv_heads, 0, self.layers.head_dim))
+        mask = None if layout.masks is None else layout.masks[None][0, 0]
+        return self.layers.run(x[0], cos, sin, keys, values, cache.length, mask, taps)
+
+    @torch.inference_mode()
+    def agrees(self) -> bool:
+        """Whether a few rows come out as transformers computes them, but for rounding."""
+        ids = torch.arange(PROBE)[None] % self.model.embed_tokens.num_embeddings
+        expected = self.model(input_ids=ids, use_cache=False).last_hidden_state[0]
+        layout = Layout(ids, torch.arange(PROBE)[None], None)
+        given, _ = self.forward(layout, PreallocatedCache(PROBE, len(self.model.layers)), ())
+        scale = float(expected.nan_to_num().abs().max())
+        return torch.allclose(given, expected, rtol=1e-3, atol=1e-3 * scale, equal_nan=True)
