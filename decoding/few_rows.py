@@ -29,19 +29,19 @@ PASSES = 5
 
 
 class FewRowsLinear(nn.Linear):
-    """A float32 linear layer that leaves up to `MOST_ROWS` rows to the kernels; the weights are shared.
+    """A float32 linear layer that leaves up to `most` rows to the kernels; the weights are shared.
 
     A row's result does not depend on how many there are, as long as there are no more than that.
     """
 
-    def __init__(self, layer: nn.Linear) -> None:
+    def __init__(self, layer: nn.Linear, most: float = MOST_ROWS) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        self.weight, self.bias = layer.weight, layer.bias
+        self.weight, self.bias, self.most = layer.weight, layer.bias, most
 
     def forward(self, input: Tensor) -> Tensor:
         rows = input.numel() // self.in_features
-        if not 0 < rows <= MOST_ROWS:
+        if not 0 < rows <= self.most:
             return super().forward(input)
         product = _product(input.reshape(rows, self.in_features), self.weight)
         if self.bias is not None:

@@ -16,6 +16,7 @@ from decoding.embedded import CACHE_VERSION, embedded_folder
 from decoding.errors import ModelUnavailable, UnsupportedModel
 from decoding.few_rows import use_where_faster
 from decoding.hub import check_folder, out_of_memory, told_plainly
+from decoding.kernels import compiled_before
 from decoding.model_config import CAUSAL_LM, ModelConfig, read_config
 from decoding.presets import DEFAULT_TARGET, EMBEDDED, PRESETS, Preset, find_preset, locate
 from decoding.wheel import Report
@@ -97,6 +98,8 @@ def _load(
             model = model.to(choice.dtype)
     reason = choice.reason
     if device.type == "cpu" and choice.dtype == torch.float32 and parameters >= devices.TINY_PARAMETERS:
+        if not compiled_before:
+            report("Compiling this project's kernels for this CPU (once, about half a minute).")
         reason = "; ".join(filter(None, (reason, use_where_faster(model))))
     return LoadedModel(
         model=model.eval().requires_grad_(False),

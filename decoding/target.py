@@ -78,6 +78,8 @@ class Target:
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._check_head()
         self._host_body = host_body(model) if set(self.windows) == {None} else None
+        if self._host_body is not None:
+            self._output = FewRowsLinear(self._output, most=float("inf"))  # a row's logits, too, have the same bits
 
     @property
     def runs_on_kernels(self) -> bool:

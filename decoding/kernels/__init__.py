@@ -13,21 +13,26 @@ from typing import Any, TypeVar
 import numba
 
 
-def _keep_compiled_together() -> None:
+def _keep_compiled_together() -> bool:
     """What is compiled goes into a folder named after all kernels' sources: numba looks for changes in the file of a
-    function alone, and would go on with old copies of what that function calls in other files."""
+    function alone, and would go on with old copies of what that function calls in other files.
+
+    Returns whether the folder is there already."""
     here = Path(__file__).parent
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()
     folder = here / "__pycache__" / f"compiled-{sources[:16]}"
+    known = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return  # numba looks for a folder of its own
+        return False  # numba looks for a folder of its own
     if os.access(folder, os.W_OK) and not numba.config.CACHE_DIR:
         numba.config.CACHE_DIR = str(folder)
+    return known
 
 
-_keep_compiled_together()
+compiled_before = _keep_compiled_together()
+"""Whether an earlier process has compiled kernels; without it, the first use takes some ten seconds."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -63,12 +63,11 @@ def test_a_node_gets_the_bits_of_its_path_alone(family: str, seed: int, nodes: i
     target = tiny_target(family)
     tree = random_tree(np.random.default_rng(seed), nodes, VOCAB)
     context = opened(target)
-    hidden = context.score(context.compile(tree)).hidden.clone()
+    together = scored(context, tree)
     path = path_to(tree.parent, len(tree) - 1)
     for node in path:
         alone = Tree.root_only(int(tree.token[node]))
-        own = context.score(context.compile(alone)).hidden
-        np.testing.assert_array_equal(own[0].numpy(), hidden[node].numpy())
+        np.testing.assert_array_equal(scored(context, alone)[0].numpy(), together[node].numpy())
         context.commit(alone, np.zeros(1, np.int32))
 
 
