@@ -44,6 +44,13 @@ SHIPPED: tuple[Shipped, ...] = (
         "block-diffusion drafter in the DFlash format, trained here",
     ),
     Shipped(
+        "smollm2-135m-eagle3",
+        "SmolLM2 EAGLE-3",
+        "eagle3",
+        "smollm2-135m",
+        "EAGLE-3 drafter in the published format, trained here",
+    ),
+    Shipped(
         "smollm2-135m-matrix",
         "SmolLM2 warmed matrix",
         MATRIX,
