@@ -1,6 +1,8 @@
 """Products of a few rows: right, the same for a row among others and alone, and the same whoever does them."""
 
+import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
@@ -61,6 +63,24 @@ def test_several_crews_at_once_do_not_meet() -> None:
         found = list(pool.map(lambda x: linear(x, w), inputs * 5))
     for place, result in enumerate(found):
         np.testing.assert_array_equal(result, expected[place % len(inputs)])
+
+
+def _in_child(pipe: Connection, x: Floats, w: Floats) -> None:
+    pipe.send(linear(x, w))
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    """ZeroGPU forks a worker for every call."""
+    rng = np.random.default_rng(0)
+    x, w = numbers(rng, 9, 64), numbers(rng, 500, 64)
+    expected = linear(x, w)
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(theirs, x, w))
+    child.start()
+    assert ours.poll(60)
+    np.testing.assert_array_equal(ours.recv(), expected)
+    child.join(60)
+    assert child.exitcode == 0
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8])
