@@ -1,17 +1,20 @@
 """What can be named: targets and drafters, what each is, and how a drafter's name becomes a drafter."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from decoding.calibration import matrix_path
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.eagle3 import load_eagle3
+from decoding.drafters.medusa import load_medusa
+from decoding.drafters.medusa_config import MedusaConfig
 from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.sam import SamDrafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.fit import DrafterInfo, TargetInfo, misfit
-from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, EAGLE3, read_config
+from decoding.model_config import BLOCK_DIFFUSION, CAUSAL_LM, EAGLE3, MEDUSA, read_config
 from decoding.models import load_causal_lm
 from decoding.presets import EMBEDDED, PRESETS, find_preset
 from decoding.settings import Settings
@@ -25,11 +28,13 @@ _STEPS: dict[str, DrafterKind] = {
     CAUSAL_LM: "stepwise",
     EAGLE3: "stepwise",
     BLOCK_DIFFUSION: "one-pass",
+    MEDUSA: "one-pass",
 }
 _DESCRIPTIONS = {
     CAUSAL_LM: "language model with the same vocabulary",
     EAGLE3: "one layer over the target's hidden states (EAGLE-3)",
     BLOCK_DIFFUSION: "block-diffusion drafter (DFlash)",
+    MEDUSA: "heads on the target's last hidden state (Medusa)",
 }
 BUILT_IN = (
     DrafterInfo(
@@ -80,6 +85,11 @@ def target_info(target_id: str) -> TargetInfo:
     return TargetInfo(identity, title, note, config.vocab_size, config.hidden_size, is_preset=preset is not None)
 
 
+def drafter_kinds() -> tuple[tuple[str, str, DrafterKind], ...]:
+    """The kinds of checkpoint that can be named as a drafter: name, what it is, how it drafts."""
+    return tuple((kind, _DESCRIPTIONS[kind], steps) for kind, steps in _STEPS.items())
+
+
 def drafters() -> tuple[DrafterInfo, ...]:
     """The drafters with a name: those shipped here, those that need no training, those published for the presets."""
     published = (_published(name) for preset in PRESETS for name in preset.drafters)
@@ -102,7 +112,8 @@ def _shipped(shipped: Shipped) -> DrafterInfo:
 def _published(drafter_id: str) -> DrafterInfo:
     made_for = tuple(preset.id for preset in PRESETS if drafter_id in preset.drafters)
     name = drafter_id.lower()  # it says the kind, so that no config has to be fetched for a list
-    kind = BLOCK_DIFFUSION if "dflash" in name else EAGLE3 if "eagle3" in name else CAUSAL_LM
+    marks = {"dflash": BLOCK_DIFFUSION, "eagle3": EAGLE3, "medusa": MEDUSA}
+    kind = next((kind for mark, kind in marks.items() if mark in name), CAUSAL_LM)
     return DrafterInfo(
         drafter_id,
         drafter_id.rpartition("/")[2],
@@ -119,14 +130,21 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
         if drafter_id in (info.id, info.title):
             return info
     config = read_config(drafter_id)
+    vocab, hidden, preset = config.vocab_size, config.hidden_size, None
+    if config.kind == MEDUSA:
+        preset = find_preset(str(config.raw.get("base_model_name_or_path")))
+        if Path(drafter_id).is_dir():  # its weights say what its config does not
+            heads = MedusaConfig.from_folder(Path(drafter_id))
+            vocab, hidden = heads.vocab or 0, heads.hidden
     return DrafterInfo(
         drafter_id,
         drafter_id,
         _STEPS[config.kind],
         True,
         _DESCRIPTIONS[config.kind],
-        config.vocab_size,
-        None if config.kind == CAUSAL_LM else config.hidden_size,
+        vocab or None,
+        None if config.kind == CAUSAL_LM else hidden or None,
+        made_for=(preset.id,) if preset is not None else (),
     )
 
 
@@ -175,6 +193,17 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
         return load_eagle3(
             source,
             target.embed,
+            target.vocab_size,
+            target.hidden_size,
+            target.dtype,
+            target.device,
+            target_layers=target.layers,
+            name=name,
+        )
+    if kind == MEDUSA:
+        return load_medusa(
+            source,
+            target.head,
             target.vocab_size,
             target.hidden_size,
             target.dtype,

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
 def everything() -> dict[str, list[dict[str, Any]]]:
     """All tables as JSON values."""
-    from decoding.catalogue import drafters, targets
+    from decoding.catalogue import drafter_kinds, drafters, targets
     from decoding.settings import options_of
     from decoding.strategies import STRATEGIES
     from decoding.verifiers import VERIFIERS
@@ -46,6 +46,9 @@ def everything() -> dict[str, list[dict[str, Any]]]:
                 "notes": [item.help, f"{item.kind}, {'with' if item.gives_logprobs else 'without'} log-probabilities"],
             }
             for item in drafters()
+        ],
+        "drafter kinds": [
+            {"id": kind, "title": what, "kind": steps, "notes": [steps]} for kind, what, steps in drafter_kinds()
         ],
         "strategies": [
             {

@@ -9,7 +9,7 @@ from decoding.errors import BadRequest, ModelUnavailable, UnsupportedModel
 from decoding.hub import told_plainly
 from decoding.presets import EMBEDDED, PRESETS, locate
 
-CAUSAL_LM, BLOCK_DIFFUSION, EAGLE3 = "causal-lm", "block-diffusion", "eagle3"
+CAUSAL_LM, BLOCK_DIFFUSION, EAGLE3, MEDUSA = "causal-lm", "block-diffusion", "eagle3", "medusa"
 DRAFTER_KINDS = {
     "DFlashDraftModel": BLOCK_DIFFUSION,
     # One architecture under the names that SpecForge, AngelSlim and speculators (twice) give it.
@@ -17,7 +17,10 @@ DRAFTER_KINDS = {
     "Eagle3LlamaForCausalLM": EAGLE3,
     "Eagle3Speculator": EAGLE3,
     "Eagle3DraftModel": EAGLE3,
+    "MedusaModel": MEDUSA,
 }
+MEDUSA_MARK = "medusa_num_heads"
+"""Heads alone are published under no architecture; a whole model that brings heads names its own and is a target."""
 NESTED_LAYER = "transformer_layer_config"
 """Where the speculators library keeps what a drafter's config says of its layers."""
 
@@ -29,13 +32,14 @@ class ModelConfig:
     name: str
     """As the user gave it."""
     kind: str
-    """`causal-lm`, `block-diffusion` or `eagle3`."""
+    """`causal-lm`, `block-diffusion`, `eagle3` or `medusa`."""
     architecture: str
     vocab_size: int
     """Rows of the output head, so ids run from 0 to vocab_size - 1. This is what two models are compared by. It may
-    exceed the tokenizer's length: Qwen3 pads 151,669 tokens to 151,936 rows."""
+    exceed the tokenizer's length: Qwen3 pads 151,669 tokens to 151,936 rows. 0 where the config does not say,
+    as most of Medusa heads do not."""
     hidden_size: int
-    """Of a drafter that reads the target's hidden states, the width of those."""
+    """Of a drafter that reads the target's hidden states, the width of those; 0 where the config does not say."""
     layers: int
     max_context: int
     """Positions the model was made for; 0 where the config does not say."""
@@ -68,6 +72,8 @@ def read_config(model_id: str) -> ModelConfig:
     for architecture in architectures:
         if architecture in DRAFTER_KINDS:
             return _drafter_config(model_id, architecture, raw)
+    if MEDUSA_MARK in raw and not architectures:
+        return _drafter_config(model_id, "MedusaModel", raw)
     return _causal_config(model_id, architectures, raw)
 
 
@@ -82,10 +88,13 @@ def flat_config(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _drafter_config(model_id: str, architecture: str, nested: Mapping[str, Any]) -> ModelConfig:
     raw = flat_config(nested)
+    kind = DRAFTER_KINDS[architecture]
+    if kind == MEDUSA:
+        raw = {"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": raw.get("medusa_num_layers", 1), **raw}
     try:
         return ModelConfig(
             name=model_id,
-            kind=DRAFTER_KINDS[architecture],
+            kind=kind,
             architecture=architecture,
             vocab_size=int(raw["vocab_size"]),
             hidden_size=int(raw.get("target_hidden_size") or raw["hidden_size"]),

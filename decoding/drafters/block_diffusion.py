@@ -5,7 +5,6 @@ layer); [root, MASK, MASK, ...] is denoised once over that context, and the targ
 distributions of the next tokens. Context positions are 0 to n - 1, the root stands at n.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -16,16 +15,14 @@ from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_mask
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
 from decoding.drafters.draft_tokens import HeadOver, in_target_ids, over_vocabulary, read_draft_tokens
-from decoding.drafters.network import Embed, Rotation, rotation, unscaled
-from decoding.errors import BadRequest, Incompatible
+from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
+from decoding.drafters.target_states import tapped
+from decoding.errors import BadRequest
 from decoding.few_rows import use_where_faster
 from decoding.host_layers import HostLayers
 from decoding.kernels.crew import AVAILABLE
 from decoding.marginals import top_marginals
 from decoding.types import Marginals
-
-Head = Callable[[Tensor], Tensor]
-"""Hidden states `[rows, hidden]` to the target's logits `[rows, vocab]`."""
 
 
 class BlockDiffusionDrafter(OnePassDrafter):
@@ -71,17 +68,10 @@ class BlockDiffusionDrafter(OnePassDrafter):
         Raises Incompatible for features of another width and BadRequest beyond the capacity given to `begin`.
         """
         run = self._started()
-        rows, features = len(observation.tokens), observation.features
+        rows = len(observation.tokens)
         if rows == 0:
             return
-        expected = (rows, len(self.taps) * self.config.hidden)
-        if features is None or tuple(features.shape) != expected:
-            given = "none" if features is None else str(list(features.shape))
-            raise Incompatible(
-                f"{self.name} needs features {list(expected)} of the target's hidden states {list(self.taps)}; "
-                f"it was given {given}.",
-                "Tap the target at the drafter's `taps`.",
-            )
+        features = tapped(self, observation.features, rows, self.config.hidden)
         if run.length + rows > run.capacity:
             raise BadRequest(
                 f"The context of {run.length + rows} tokens does not fit into {run.capacity} positions.",

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import Qwen3Config
 
 from decoding.drafters.checkpoint import read_json
+from decoding.drafters.target_states import require_made_for
 from decoding.errors import Incompatible, UnsupportedModel
 
 ARCHITECTURE = "DFlashDraftModel"
@@ -138,16 +139,13 @@ class BlockDiffusionConfig:
 
     def check_target(self, hidden: int, layers: int, vocab: int) -> None:
         """Raises Incompatible, naming both numbers, when the drafter was not made for such a target."""
-        for what, ours, theirs in (
-            ("hidden size", self.hidden, hidden),
-            ("number of layers", self.target_layers, layers),
-            ("vocabulary", self.vocab, vocab),
-        ):
-            if ours is not None and ours != theirs:
-                raise Incompatible(
-                    f"The drafter was made for a target with a {what} of {ours}; this one's is {theirs}.",
-                    "Choose the drafter that was trained for this target.",
-                )
+        require_made_for(
+            (
+                ("hidden size", self.hidden, hidden),
+                ("number of layers", self.target_layers, layers),
+                ("vocabulary", self.vocab, vocab),
+            )
+        )
         if max(self.target_layer_ids) >= layers:
             raise Incompatible(
                 f"The drafter reads target layer {max(self.target_layer_ids)}; the target has {layers} (from 0).",

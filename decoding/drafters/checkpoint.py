@@ -18,6 +18,7 @@ from decoding.drafters.draft_tokens import FILE as DRAFT_TOKENS
 from decoding.errors import ModelUnavailable, UnsupportedModel
 
 SHOWN_NAMES = 8
+PICKLED = frozenset({".pt", ".pth", ".bin", ".ckpt"})
 
 
 def checkpoint_folder(source: str | Path, revision: str | None = None) -> Path:
@@ -75,16 +76,22 @@ def weight_files(folder: Path) -> list[Path]:
     if len(found) == 1:
         return found
     names_found = ", ".join(path.name for path in found) or "none"
+    pickled = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLED)
+    said = f"; {', '.join(pickled)} can only be unpickled, which is never done" if pickled else ""
     raise ModelUnavailable(
-        f"{folder} has no single safetensors file and no index (found: {names_found}).",
+        f"{folder} has no single safetensors file and no index (found: {names_found}){said}.",
         "Only safetensors checkpoints are read; convert others first.",
     )
 
 
-def tensor_names(folder: Path) -> frozenset[str]:
-    """The names of all tensors of the checkpoint; raises ModelUnavailable where a file cannot be read."""
+def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes of all tensors of the checkpoint by name, read from the headers alone.
+
+    Raises ModelUnavailable where a file cannot be read.
+    """
     with ExitStack() as stack:
-        return frozenset(_open_tensors(stack, folder, torch.device("cpu")))
+        opened = _open_tensors(stack, folder, torch.device("cpu"))
+        return {name: tuple(file.get_slice(name).get_shape()) for name, file in opened.items()}
 
 
 def fill_module(

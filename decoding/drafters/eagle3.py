@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
 from decoding.drafters.candidates import best_candidates, no_candidates
-from decoding.drafters.checkpoint import checkpoint_folder, fill_module, tensor_names
+from decoding.drafters.checkpoint import checkpoint_folder, fill_module, tensor_shapes
 from decoding.drafters.draft_tokens import over_vocabulary
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import Embed, rotation, unscaled
-from decoding.errors import Incompatible, UnsupportedModel
+from decoding.drafters.target_states import tapped
+from decoding.errors import UnsupportedModel
 from decoding.few_rows import use_where_faster
 from decoding.kv_cache import free_memory
 from decoding.layout import Layout, chain_layout, nodes_layout
@@ -145,14 +146,7 @@ class Eagle3Drafter(StepwiseDrafter):
         return self.model.logits(state).float()
 
     def _fused(self, features: Tensor | None, rows: int) -> Tensor:
-        expected = (rows, len(self.taps) * self.config.target_hidden)
-        if features is None or tuple(features.shape) != expected:
-            given = "none" if features is None else str(list(features.shape))
-            raise Incompatible(
-                f"{self.name} needs features {list(expected)} of the target's hidden states {list(self.taps)}; "
-                f"it was given {given}.",
-                "Tap the target at the drafter's `taps`.",
-            )
+        features = tapped(self, features, rows, self.config.target_hidden)
         return self.model.fuse(features.to(self._device, self._dtype))
 
     def _add_nodes(self, tokens: Ints, visible: NDArray[np.bool_], depth: Ints, state: Tensor) -> None:
@@ -226,7 +220,7 @@ def load_eagle3(
     folder = checkpoint_folder(source, revision)
     config = Eagle3Config.from_folder(folder)
     config.check_target(target_hidden, target_layers, target_vocab)
-    own_embedding = EMBEDDING in {module_name(published) for published in tensor_names(folder)}
+    own_embedding = EMBEDDING in {module_name(published) for published in tensor_shapes(folder)}
     if not own_embedding and config.hidden != target_hidden:
         raise UnsupportedModel(
             f"{folder} has no {EMBEDDING}, and its hidden size {config.hidden} is not the target's {target_hidden}.",

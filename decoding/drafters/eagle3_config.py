@@ -12,6 +12,7 @@ from typing import Any
 from transformers import LlamaConfig
 
 from decoding.drafters.checkpoint import read_json
+from decoding.drafters.target_states import require_made_for
 from decoding.errors import Incompatible, UnsupportedModel
 from decoding.model_config import DRAFTER_KINDS, EAGLE3, NESTED_LAYER, flat_config
 
@@ -114,13 +115,13 @@ class Eagle3Config:
 
     def check_target(self, hidden: int, layers: int, vocab: int) -> None:
         """Raises Incompatible, naming both numbers, when the drafter was not made for such a target."""
-        for what, ours, theirs in (
-            ("hidden size", self.target_hidden, hidden),
-            ("number of layers", self.target_layers, layers),
-            ("vocabulary", self.vocab, vocab),
-        ):
-            if ours is not None and ours != theirs:
-                raise _other_target(f"was made for a target with a {what} of {ours}; this one's is {theirs}")
+        require_made_for(
+            (
+                ("hidden size", self.target_hidden, hidden),
+                ("number of layers", self.target_layers, layers),
+                ("vocabulary", self.vocab, vocab),
+            )
+        )
         if self.tap_ids is None and layers < LEAST_LAYERS:
             raise _other_target(
                 f"reads hidden states 2, n // 2 and n - 3 of a target with at least {LEAST_LAYERS} layers; "

@@ -14,6 +14,8 @@ from decoding.errors import UnsupportedModel
 
 Embed = Callable[[Tensor], Tensor]
 """Token ids `[rows]` to the rows of the target's embedding `[rows, hidden]`."""
+Head = Callable[[Tensor], Tensor]
+"""Final hidden states `[rows, hidden]` to the target's logits `[rows, vocab]`."""
 
 
 def unscaled(embedding: Embed) -> Embed:

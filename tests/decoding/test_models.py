@@ -160,7 +160,8 @@ def test_what_is_no_causal_language_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "kind"), [("DFlashDraftModel", "block-diffusion"), ("LlamaForCausalLMEagle3", "eagle3")]
+    ("architecture", "kind"),
+    [("DFlashDraftModel", "block-diffusion"), ("LlamaForCausalLMEagle3", "eagle3"), ("MedusaModel", "medusa")],
 )
 def test_a_drafter_is_told_from_a_target_by_its_config_alone(architecture: str, kind: str, tmp_path: Path) -> None:
     raw = {"architectures": [architecture], "model_type": "qwen3", "vocab_size": 97, "hidden_size": 32,
