@@ -5,12 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from decoding.host_layers import HostLayers
+from decoding.host_layers import FAMILIES, HostLayers
 from decoding.kernels.crew import AVAILABLE
 from decoding.kv_cache import PreallocatedCache
 from decoding.layout import Layout
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 PROBE = 5
 """Rows on which the kernels and transformers must agree before the kernels are used."""
 

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from decoding.kernels.crew import new_marks, run_together
 from decoding.kernels.decoder import STEPS, Pass, Weights, decoder_pass
 
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+"""Model types of transformers whose layers are of this kind."""
+
 
 class HostLayers:
     """Layers that end in a norm; float32, all positions seen or an additive mask."""

@@ -14,7 +14,8 @@ import torch
 from decoding import devices
 from decoding.embedded import CACHE_VERSION, embedded_folder
 from decoding.errors import ModelUnavailable, UnsupportedModel
-from decoding.few_rows import use_where_faster
+from decoding.few_rows import turn_where_faster
+from decoding.host_layers import FAMILIES
 from decoding.hub import check_folder, out_of_memory, told_plainly
 from decoding.kernels import compiled_before
 from decoding.model_config import CAUSAL_LM, ModelConfig, read_config
@@ -100,7 +101,8 @@ def _load(
     if device.type == "cpu" and choice.dtype == torch.float32 and parameters >= devices.TINY_PARAMETERS:
         if not compiled_before:
             report("Compiling this project's kernels for this CPU (once, about half a minute).")
-        reason = "; ".join(filter(None, (reason, use_where_faster(model))))
+        if config.raw.get("model_type") not in FAMILIES:
+            reason = "; ".join(filter(None, (reason, turn_where_faster(model))))
     return LoadedModel(
         model=model.eval().requires_grad_(False),
         tokenizer=tokenizer,

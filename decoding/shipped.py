@@ -51,6 +51,13 @@ SHIPPED: tuple[Shipped, ...] = (
         "EAGLE-3 drafter in the published format, trained here",
     ),
     Shipped(
+        "smollm2-135m-llama",
+        "SmolLM2 small Llama",
+        "causal-lm",
+        "smollm2-135m",
+        "four small Llama layers, distilled from the target here",
+    ),
+    Shipped(
         "smollm2-135m-matrix",
         "SmolLM2 warmed matrix",
         MATRIX,

@@ -13,6 +13,7 @@ from decoding.drafters.base import no_next
 from decoding.errors import OutOfMemory, UnsupportedModel
 from decoding.few_rows import FewRowsLinear
 from decoding.host_body import host_body
+from decoding.kernel_linear import KernelLinear
 from decoding.kv_cache import PreallocatedCache, RunCache, attention_windows, free_memory, make_cache
 from decoding.layout import Layout, chain_layout, tree_layout
 from decoding.scores import TreeScores
@@ -79,7 +80,7 @@ class Target:
         self._check_head()
         self._host_body = host_body(model) if set(self.windows) == {None} else None
         if self._host_body is not None:
-            self._output = FewRowsLinear(self._output, most=float("inf"))  # a row's logits, too, have the same bits
+            self._output = KernelLinear(self._output)  # a row's logits, too, have the same bits in any tree
 
     @property
     def runs_on_kernels(self) -> bool:
@@ -97,7 +98,11 @@ class Target:
         part.weight = nn.Parameter(self._output.weight[ids], requires_grad=False)
         if self._output.bias is not None:
             part.bias = nn.Parameter(self._output.bias[ids], requires_grad=False)
-        product = FewRowsLinear(part) if isinstance(self._output, FewRowsLinear) else part
+        product: nn.Linear = part
+        if isinstance(self._output, KernelLinear):
+            product = KernelLinear(part)
+        elif isinstance(self._output, FewRowsLinear):
+            product = FewRowsLinear(part, self._output.turned)
         return lambda hidden: self._capped(product(hidden))
 
     def _capped(self, logits: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ LAYERS = (
      "user_cache", "measuring", "files", "shipped"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
      "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows", "draws",
-     "round_costs", "host_layers"},
+     "round_costs", "host_layers", "kernel_linear"},
     {"layout", "kv_cache", "scores", "host_body"},
     {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store", "cost_probe"},
     {"loop", "metrics", "trace", "trace_schema", "run", "replay", "calibrate"},

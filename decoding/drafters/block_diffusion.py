@@ -18,8 +18,8 @@ from decoding.drafters.draft_tokens import HeadOver, in_target_ids, over_vocabul
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
-from decoding.few_rows import use_where_faster
 from decoding.host_layers import HostLayers
+from decoding.kernel_linear import use_kernels
 from decoding.kernels.crew import AVAILABLE
 from decoding.marginals import top_marginals
 from decoding.types import Marginals
@@ -53,6 +53,8 @@ class BlockDiffusionDrafter(OnePassDrafter):
             (self.config.block_size,), self.config.mask_token_id, dtype=torch.int64, device=self._device
         )
         self._host_layers = _host_layers(model)
+        if self._host_layers is not None:
+            use_kernels(model)
         self._run: _Run | None = None
 
     @torch.inference_mode()
@@ -188,7 +190,6 @@ def load_block_diffusion(
     with torch.device("meta"):
         model = BlockDiffusionModel(config)
     fill_module(model, folder, dtype, torch.device(device))
-    use_where_faster(model)
     embed = unscaled(target_embedding)
     name = name or Path(source).name
     tokens = read_draft_tokens(folder, target_vocab) if head_over is not None else None

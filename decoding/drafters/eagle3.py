@@ -22,7 +22,6 @@ from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import Embed, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import UnsupportedModel
-from decoding.few_rows import use_where_faster
 from decoding.kv_cache import free_memory
 from decoding.layout import Layout, chain_layout, nodes_layout
 from decoding.target import PREFILL_CHUNK, memory_guard
@@ -232,7 +231,6 @@ def load_eagle3(
     if config.draft_vocab == config.vocab:
         optional["d2t"] = torch.zeros(config.vocab, dtype=torch.int64)
     fill_module(model, folder, dtype, torch.device(device), module_name, optional)
-    use_where_faster(model)
     _settle_mapping(model, folder)
     if model.embed_tokens is not None and isinstance(target_embedding, nn.Embedding):
         theirs = target_embedding.weight

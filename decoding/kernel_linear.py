@@ -1,0 +1,46 @@
+"""A float32 linear layer on a CPU whose product is the kernels' (see `kernels.tiles`).
+
+For networks that run on the kernels throughout. Among torch's own operations it would be slow: torch's threads go on
+looking for work for milliseconds after each of them, on the cores that the kernels' threads need.
+"""
+
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from decoding.kernels.linear import linear
+from decoding.types import Floats
+
+
+class KernelLinear(nn.Linear):
+    """Shares the weights of the layer it is made of. A row's result does not depend on how many rows there are."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.numel() // self.in_features
+        product = torch.from_numpy(linear(_numbers(input.reshape(rows, self.in_features)), _numbers(self.weight)))
+        if self.bias is not None:
+            product += self.bias
+        return product.view(*input.shape[:-1], self.out_features)
+
+
+def use_kernels(module: nn.Module) -> None:
+    """Replaces the linear layers among the children of `module` and below."""
+    found = [
+        (parent, name, child)
+        for parent in module.modules()
+        for name, child in parent.named_children()
+        if type(child) is nn.Linear
+    ]
+    for parent, name, child in found:
+        setattr(parent, name, KernelLinear(child))
+
+
+def _numbers(tensor: Tensor) -> Floats:
+    return cast(Floats, np.ascontiguousarray(tensor.detach().numpy()))
