@@ -12,10 +12,13 @@ from decoding.catalogue import load_drafter
 from decoding.devices import exact_float32
 from decoding.drafters.base import Drafter
 from decoding.drafters.transition_matrix import TransitionMatrix
+from decoding.loop import Request
+from decoding.replay import record, replay
 from decoding.round_costs import RoundCosts
 from decoding.sampling import Sampling
-from decoding.strategies import STRATEGIES
+from decoding.strategies import STRATEGIES, make_strategy
 from decoding.target import Target
+from decoding.verifiers import make_verifier
 from tests.decoding.drafters.medusa_checkpoint import write_medusa_checkpoint
 from tests.decoding.test_lossless import NEW_TOKENS, PROMPT, plain_greedy
 from tests.decoding.test_lossless_retrieval import run
@@ -94,6 +97,18 @@ def test_heads_that_know_the_text_are_accepted_whole(family: str, tmp_path: Path
     assert list(summary.output_ids) == expected
     assert [item.verdict.accepted for item in rounds[:-1]] == [HEADS] * (len(rounds) - 1)
     assert all(len(item.marginals.token) == HEADS for item in rounds if item.marginals is not None)
+
+
+def test_a_replay_of_the_text_gives_the_same_rounds(tmp_path: Path) -> None:
+    """So that `bench drafters` and the page's what-if measure the heads as they decode."""
+    target = tiny_target("llama")
+    drafter = taught(tmp_path, target, plain_greedy(target, PROMPT, NEW_TOKENS))
+    _, real, summary = run(target, drafter, "ddtree", {"budget": 12})
+    recording = record(target, make_verifier(None, Sampling()), Request("", PROMPT, NEW_TOKENS), drafter.taps)
+    assert recording.output_ids == summary.output_ids
+    replayed = list(replay(recording, drafter, make_strategy("ddtree", {"budget": 12})))
+    assert [item.emitted for item in replayed] == [item.emitted for item in real]
+    assert len(replayed) < len(summary.output_ids) - 1
 
 
 @pytest.mark.cuda
