@@ -48,7 +48,7 @@ def round_costs(target: Target, drafter: Drafter | None, report: Callable[[str],
             report(f"measuring what a round of {target.name} costs (once, about {SECONDS:g} s)")
             start = time.perf_counter()
             costs = measure(target, drafter)
-            report(f"measured in {time.perf_counter() - start:.1f} s: {_described(costs)}")
+            report(f"measured in {time.perf_counter() - start:.1f} s: {described(costs)}")
             try:
                 key.save(costs)
             except OSError as error:
@@ -171,6 +171,7 @@ def _wait(target: Target) -> None:
         torch.cuda.synchronize(target.device)
 
 
-def _described(costs: RoundCosts) -> str:
+def described(costs: RoundCosts) -> str:
+    """The table at its first context, in words."""
     row = zip(costs.nodes, costs.verify_ms[0], strict=True)
     return ", ".join(f"{count} nodes {ms:.1f} ms" for count, ms in row) + f"; a draft {costs.draft_ms[0]:.1f} ms"

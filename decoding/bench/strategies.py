@@ -21,7 +21,7 @@ from decoding.bench.strategy_claims import claims_table, judge
 from decoding.bench.strategy_plans import plan_for
 from decoding.bench.strategy_ways import WayRuns, most_nodes
 from decoding.catalogue import load_drafter
-from decoding.cost_probe import measure
+from decoding.cost_probe import described, measure
 from decoding.drafters.base import Drafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import BadRequest
@@ -91,6 +91,7 @@ def _runs(target: Target, drafter: Drafter, info: DrafterInfo, budgets: list[int
     if plan.needs_costs:
         say(f"measuring what rounds with {info.id} cost")
         costs = measure(target, drafter, COST_SECONDS, most_nodes(plan) + 1)
+        say(f"at {costs.contexts[0]} positions: {described(costs)}")
 
     def strategy_of(title: str) -> Strategy[Settings]:
         _, config = plan.ways[title]

@@ -90,7 +90,7 @@ def _figures(claim: Mapping[str, Any]) -> str:
 
 
 def _figure(each: Mapping[str, Any]) -> str:
-    label = f"{each['label']} " if each["label"] else ""
+    label = f"{each['label']}: " if each["label"] else ""
     if each["value"] is None:
         return f"{label}{shown(None)}"
     wrong = "" if each["holds"] else ", no"
