@@ -12,13 +12,14 @@ BENCHMARKS = {
     "memory": "peak memory above the models' own weights and cache",
     "drafters": "how often drafters agree with the target, and tokens per round of their trees, on Spec-Bench",
     "speed": "decoding time by category on Spec-Bench, against plain decoding, generate and prompt lookup",
+    "strategies": "which of the papers' orders hold: trees, budgets, grafts, auto, by tokens per round and by cost",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the benchmarks; their own options are read by their modules, which need torch."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "\n".join(f"  {name:<8} {text}" for name, text in BENCHMARKS.items())
+    parser.epilog = "\n".join(f"  {name:<10} {text}" for name, text in BENCHMARKS.items())
     parser.add_argument("bench", choices=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("options", nargs=argparse.REMAINDER, help="see: bench NAME --help")
 

@@ -48,7 +48,7 @@ def round_costs(target: Target, drafter: Drafter | None, report: Callable[[str],
             report(f"measuring what a round of {target.name} costs (once, about {SECONDS:g} s)")
             start = time.perf_counter()
             costs = measure(target, drafter)
-            report(f"measured in {time.perf_counter() - start:.1f} s: {_described(costs)}")
+            report(f"measured in {time.perf_counter() - start:.1f} s: {described(costs)}")
             try:
                 key.save(costs)
             except OSError as error:
@@ -67,16 +67,18 @@ def cost_key(target: Target, drafter: Drafter | None) -> CostKey:
 
 
 @torch.inference_mode()
-def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS) -> RoundCosts:
+def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS, least_nodes: int = 1) -> RoundCosts:
     """Times compiling, forward pass and reading of trees, and drafts; the quickest of several passes counts.
 
     No text is read: the cache is filled with zeros, since time does not depend on what is in it. What takes long (a
-    second context, large trees, further passes) is left out once `seconds` are over.
+    second context, large trees, further passes) is left out once `seconds` are over; trees of up to `least_nodes`
+    (the root counted) are measured all the same, whatever they cost.
     """
     start = time.perf_counter()
     largest = min(NODES[-1], target.max_context)
     contexts = tuple(c for c in CONTEXTS if c + largest <= target.max_context) or (1,)
-    nodes = tuple(n for n in NODES if n + contexts[-1] <= target.max_context) or (1,)
+    points = sorted({*NODES, least_nodes})
+    nodes = tuple(n for n in points if n <= least_nodes or n + contexts[-1] <= target.max_context) or (1,)
     context = target.open(contexts[-1], nodes[-1], drafter.taps if drafter is not None else ())
     rows: list[list[float]] = []
     try:
@@ -84,7 +86,8 @@ def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS) -
             if rows and time.perf_counter() > start + seconds:
                 break
             _pretend(context, length)
-            rows.append(_verify_row(context, nodes, start + seconds * (len(rows) + 1) / len(contexts)))
+            end = start + seconds * (len(rows) + 1) / len(contexts)
+            rows.append(_verify_row(context, nodes, end, least_nodes))
             nodes = nodes[: len(rows[-1])]
     finally:
         context.close()
@@ -110,13 +113,14 @@ def _pretend(context: TargetContext, length: int) -> None:
     context.cache.pretend(length)
 
 
-def _verify_row(context: TargetContext, nodes: Sequence[int], end: float) -> list[float]:
+def _verify_row(context: TargetContext, nodes: Sequence[int], end: float, least_nodes: int) -> list[float]:
     """Milliseconds of growing trees until they get too dear, or the time is over; then again while there is time."""
     row: list[float] = []
     for count in nodes:
         _verify(context, count)  # pays for what happens only once
         row.append(_verify(context, count))
-        if row[-1] > DEAREST * row[0] or (time.perf_counter() > end and len(row) >= LEAST_POINTS):
+        late = time.perf_counter() > end and len(row) >= LEAST_POINTS
+        if count >= least_nodes and (late or row[-1] > DEAREST * row[0]):
             break
     for _ in range(PASSES - 1):
         for place in range(len(row)):
@@ -167,6 +171,7 @@ def _wait(target: Target) -> None:
         torch.cuda.synchronize(target.device)
 
 
-def _described(costs: RoundCosts) -> str:
+def described(costs: RoundCosts) -> str:
+    """The table at its first context, in words."""
     row = zip(costs.nodes, costs.verify_ms[0], strict=True)
     return ", ".join(f"{count} nodes {ms:.1f} ms" for count, ms in row) + f"; a draft {costs.draft_ms[0]:.1f} ms"

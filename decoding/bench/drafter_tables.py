@@ -11,10 +11,10 @@ def shown(value: float | None, digits: int = 2) -> str:
     return "—" if value is None else f"{value:.{digits}f}"
 
 
-def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table whose first column is text and whose others are numbers."""
+def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]], words: int = 1) -> str:
+    """A Markdown table whose first `words` columns are text and whose others are numbers."""
     columns = list(head)
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
+    lines = [columns, [*["---"] * words, *["---:"] * (len(columns) - words)], *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 

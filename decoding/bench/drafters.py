@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             raise BadRequest(f"--{name} is {getattr(args, name)}.", "It must be at least 1.")
     samplings = [Sampling(temperature) for temperature in dict.fromkeys(args.temperatures)]
     questions = read_questions(args)
-    infos = choose_drafters(args.target, args.drafters)
+    infos = choose_drafters(args.target, args.drafters, (PEER,))
     target = load_target(args.target, args.dtype, args.device)
     loaded = [load_drafter(info.id, target, say) for info in infos]
     for drafter in loaded:
@@ -78,10 +78,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def choose_drafters(target_id: str, given: list[str] | None) -> list[DrafterInfo]:
-    """The drafters to judge; raises Incompatible for one that does not fit, before anything loads."""
+def choose_drafters(target_id: str, given: list[str] | None, peers: tuple[str, ...] = ()) -> list[DrafterInfo]:
+    """The drafters to judge: those `given`, else those made for the target and the `peers`.
+
+    Raises Incompatible for one that does not fit, BadRequest where there is none, before anything loads.
+    """
     target = target_info(target_id)
-    names = given or [*(info.id for info in drafters() if target.id in info.made_for), PEER]
+    names = given or [*(info.id for info in drafters() if target.id in info.made_for), *peers]
+    if not names:
+        raise BadRequest(f"No drafter is made for {target.title}.", "Name some with --drafters.")
     infos = [drafter_info(name) for name in dict.fromkeys(names)]
     for info in infos:
         require_fit(target, info, STRATEGIES["linear"])  # which takes a drafter of any kind

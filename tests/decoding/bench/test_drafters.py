@@ -140,7 +140,7 @@ def test_every_configured_tree_can_be_made() -> None:
 
 
 def test_the_drafters_of_a_target_and_the_peer() -> None:
-    assert [info.id for info in choose_drafters("qwen3-4b", None)] == [
+    assert [info.id for info in choose_drafters("qwen3-4b", None, (PEER,))] == [
         "z-lab/Qwen3-4B-DFlash-b16",
         "AngelSlim/Qwen3-4B_eagle3",
         PEER,
