@@ -100,8 +100,8 @@ def _load(
     reason = choice.reason
     if device.type == "cpu" and choice.dtype == torch.float32 and parameters >= devices.TINY_PARAMETERS:
         if not compiled_before:
-            report("Compiling this project's kernels for this CPU (once, about half a minute).")
-        if config.raw.get("model_type") not in FAMILIES:
+            report("Compiling this project's kernels for this CPU (once, about a minute).")
+        if model.config.model_type not in FAMILIES:
             reason = "; ".join(filter(None, (reason, turn_where_faster(model))))
     return LoadedModel(
         model=model.eval().requires_grad_(False),
