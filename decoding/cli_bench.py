@@ -9,9 +9,10 @@ BENCHMARKS = {
     "tree": "building DDTree's tree against a plain heap",
     "round": "what a round costs beside the forward passes; --shape qwen3-8b: a round over a plain step",
     "decode": "plain decoding through our loop against Hugging Face's generate",
+    "planning": "what strategies cost beside models: planning a tree, and keeping retrieval sources up to date",
     "memory": "peak memory above the models' own weights and cache",
     "drafters": "how often drafters agree with the target, and tokens per round of their trees, on Spec-Bench",
-    "speed": "decoding time by category on Spec-Bench, against plain decoding, generate and prompt lookup",
+    "speed": "decoding time by category on Spec-Bench, against plain decoding and three ways of generate",
     "strategies": "which of the papers' orders hold: trees, budgets, grafts, auto, by tokens per round and by cost",
 }
 

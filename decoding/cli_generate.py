@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         writer = stack.enter_context(TraceWriter(args.trace)) if args.trace else None
         for line in decode(settings, ModelStore(), should_stop, _report):
             seen[line["kind"]] = line
-            if writer and line["kind"] != "comparison":
+            if writer:
                 writer.write(line)
             if not args.json:
                 _show_text(line)

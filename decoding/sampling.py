@@ -11,6 +11,9 @@ from decoding.topk import top_k
 _NUCLEUS_SIZES = (256, 4096)
 """How many of the most likely tokens are tried for top-p before whole rows are sorted."""
 
+_LEAST_LEFT = 1e-6
+"""Part of a row's mass from which on a difference of sums is exact enough to draw from."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -90,8 +93,19 @@ def draw_with_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Te
 def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
     """`count` different tokens `[rows, count]` int64 from each row, one after the other.
 
-    Each comes from what the ones before it have left of the row, renormalised; -1 where nothing is left.
+    Each comes from what the ones before it have left of the row, renormalised; -1 where nothing is left. What all
+    rows share (`expand`) is summed once.
     """
+    distinct = probs[:1] if probs.stride(0) == 0 else probs
+    likeliest = top_k(distinct, count - 1).values.to(torch.float64).sum(-1) if count > 1 else distinct.new_zeros(1)
+    # Which way it goes must not depend on what is drawn: the less likely outcomes would be drawn too often.
+    if bool((likeliest > (1 - _LEAST_LEFT) * distinct.sum(-1, dtype=torch.float64)).any()):
+        return _draw_from_the_rest(probs, count, rng)
+    return _draw_around_gaps(distinct, len(probs), count, rng)
+
+
+def _draw_from_the_rest(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """Sums what is left anew for every draw: exact however little that is, and slow."""
     left = probs.to(torch.float64, copy=True)
     drawn = []
     for _ in range(count):
@@ -99,6 +113,32 @@ def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) ->
         drawn.append(token.masked_fill_(token == left.shape[1], -1))  # a row without mass is searched to its end
         left.scatter_(1, token.clamp_min(0)[:, None], 0.0)
     return torch.stack(drawn, dim=1)
+
+
+def _draw_around_gaps(distinct: Tensor, rows: int, count: int, rng: torch.Generator) -> Tensor:
+    """Sums once, and steps over the tokens that were drawn.
+
+    With masses .5 .3 .2 and the second token drawn, a point of [0, .7) is taken for one of the row without [.5, .8):
+    .4 stays .4, in the first token; .6 becomes .9, in the third.
+    """
+    mass = distinct.to(torch.float64).cumsum(-1)
+    left = mass[:, -1].expand(rows)
+    uniform = torch.rand(count, rows, generator=rng, dtype=torch.float64, device=distinct.device)
+    drawn = torch.empty(rows, 0, dtype=torch.int64, device=distinct.device)
+    start = end = drawn.to(torch.float64)
+    for number in uniform:
+        point = torch.minimum(number * left, torch.nextafter(left, torch.zeros_like(left)))
+        order = start.argsort(1)
+        for first, last in zip(start.gather(1, order).T, end.gather(1, order).T, strict=True):
+            behind = torch.maximum(point + (last - first), last)  # no rounding may leave it inside
+            point = torch.where(point >= first, behind, point)
+        token = torch.searchsorted(mass, point.view(len(mass), -1), right=True).clamp_max_(mass.shape[1] - 1)
+        before = mass.gather(1, (token - 1).clamp_min(0)).masked_fill_(token == 0, 0.0).view(rows, 1)
+        after = mass.gather(1, token).view(rows, 1)
+        start, end = torch.cat([start, before], dim=1), torch.cat([end, after], dim=1)
+        drawn = torch.cat([drawn, token.view(rows, 1)], dim=1)
+        left = left - (after - before)[:, 0]
+    return drawn
 
 
 def _invert(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:

@@ -1,4 +1,4 @@
-"""Decoding time by category: plain decoding, Hugging Face's generate and its prompt lookup, and trees.
+"""Decoding time by category: plain decoding, Hugging Face's generate, its prompt lookup and assisted form, and trees.
 
 All ways run prompt by prompt in turn, in one process, on one model in one dtype, greedily. Only decoding is timed (see
 `decoding.bench.speed_ways` for the convention, `decoding.bench.speed_figures` for what a speedup is).
@@ -19,14 +19,17 @@ from decoding.bench.measured_prompts import (
 )
 from decoding.bench.setup import prompt_ids, say
 from decoding.bench.speed_figures import Rows, speed_table, typical, way_figures
-from decoding.bench.speed_ways import GENERATE, LOOKUP, PLAIN, Way, generate, in_turn, ours, parse_config
+from decoding.bench.speed_ways import ASSISTED, GENERATE, LOOKUP, PLAIN, Way, generate, in_turn, ours, parse_config
 from decoding.catalogue import usual_drafter
+from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
-from decoding.errors import BadRequest
+from decoding.errors import BadRequest, Incompatible
 from decoding.fit import DrafterInfo
 from decoding.measuring import Question
+from decoding.model_config import CAUSAL_LM
 from decoding.model_store import ModelStore
 from decoding.run import WARM_UP
+from decoding.shipped import SHIPPED
 from decoding.strategies import STRATEGIES, make_strategy
 from decoding.target import Target
 
@@ -48,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="a way of ours, repeatable (default: every strategy with its usual drafter)")  # fmt: skip
     parser.add_argument("--prompt-lookup-tokens", metavar="N", type=int, default=8,
                         help="of Hugging Face's prompt lookup, 0 to leave it out; default: %(default)s")  # fmt: skip
+    parser.add_argument("--assistant", metavar="ID",
+                        help="a small language model for Hugging Face's assisted generation, none to leave it out; "
+                             "default: the one that is made for the target")  # fmt: skip
     parser.add_argument("--repeats", metavar="N", type=int, default=1,
                         help="runs of every prompt by every way, the median counts; default: %(default)s")  # fmt: skip
 
@@ -67,6 +73,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     ways = [ours(PLAIN, target, None, lambda: make_strategy("ar", {})), generate(GENERATE, target, {})]
     if args.prompt_lookup_tokens:
         ways.append(generate(LOOKUP, target, {"prompt_lookup_num_tokens": args.prompt_lookup_tokens}))
+    if (assistant := _assistant(models, target, args)) is not None:
+        ways.append(generate(ASSISTED, target, {"assistant_model": assistant}))
     drafter_ids = [info.id if info is not None else None for info in infos]
     for contender, drafter_id in zip(contenders, drafter_ids, strict=True):
         drafter = started.drafters[drafter_id] if drafter_id is not None else None
@@ -88,6 +96,22 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     print(speed_table(figures, measured.counts))
     measured_prompts.write_result(args.out, result)
     return result
+
+
+def _assistant(models: ModelStore, target: Target, args: argparse.Namespace) -> Any:
+    """The model for assisted generation; None where it is left out or none is made for the target.
+
+    Raises Incompatible for a drafter that is no language model.
+    """
+    name = args.assistant
+    if name is None:
+        name = next((s.id for s in SHIPPED if s.target == args.target and s.kind == CAUSAL_LM), "none")
+    if name == "none":
+        return None
+    drafter = models.drafter(name, target, say)
+    if not isinstance(drafter, Autoregressive):
+        raise Incompatible(f"{name} is no language model.", "Give --assistant a small model with the same vocabulary.")
+    return drafter.model.model
 
 
 def usual_configs(target_id: str) -> list[str]:

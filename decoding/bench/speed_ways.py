@@ -27,6 +27,7 @@ from decoding.verifiers import make_verifier
 PLAIN = "plain"
 GENERATE = "generate"
 LOOKUP = "generate, prompt lookup"
+ASSISTED = "generate, assisted"
 
 
 class Timed(NamedTuple):

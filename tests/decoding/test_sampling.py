@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from decoding.errors import BadRequest
@@ -95,14 +97,31 @@ def test_draws_with_replacement_are_independent_and_follow_the_rows() -> None:
     assert rows[:, 1].unique().tolist() == [1]
 
 
-def test_draws_without_replacement_follow_what_is_left() -> None:
-    probs = torch.tensor([0.6, 0.3, 0.1])
-    rows = draw_without_replacement(probs.repeat(4000, 1), 3, torch.Generator().manual_seed(2))
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("peak", [0.6, 1 - 1e-3, 1 - 1e-6])
+def test_draws_without_replacement_follow_what_is_left(peak: float, shared: bool) -> None:
+    probs = torch.tensor([peak, (1 - peak) * 0.75, (1 - peak) * 0.25])
+    rows = probs.expand(8000, -1) if shared else probs.repeat(8000, 1)
+    rows = draw_without_replacement(rows, 3, torch.Generator().manual_seed(2))
     assert bool((rows.sort(1).values == torch.arange(3)).all())
-    expected = probs[:, None] * probs[None] / (1 - probs[:, None])
+    exact = probs.to(torch.float64) / probs.sum(dtype=torch.float64)
+    expected = exact[:, None] * exact[None] / (1 - exact[:, None])
     expected.fill_diagonal_(0)
-    pairs = torch.bincount(rows[:, 0] * 3 + rows[:, 1], minlength=9) / 4000
-    torch.testing.assert_close(pairs, expected.flatten(), atol=0.035, rtol=0)
+    pairs = torch.bincount(rows[:, 0] * 3 + rows[:, 1], minlength=9).double() / 8000
+    sigma = (expected.flatten() / 8000).sqrt()
+    assert bool(((pairs - expected.flatten()).abs() <= 4.5 * sigma + 1e-9).all())
+
+
+@given(st.integers(1, 6), st.integers(2, 40), st.integers(0, 2**31))
+def test_no_token_is_drawn_twice_and_none_of_probability_zero(count: int, vocab: int, seed: int) -> None:
+    rng = torch.Generator().manual_seed(seed)
+    probs = torch.rand(1, vocab, generator=rng).pow(6).mul_(torch.rand(1, vocab, generator=rng) > 0.4)
+    probs = probs / probs.sum().clamp_min(1e-9)
+    rows = draw_without_replacement(probs.expand(50, -1), count, rng)
+    for row in rows.tolist():
+        kept = [token for token in row if token >= 0]
+        assert len(set(kept)) == len(kept) == min(count, int((probs > 0).sum()))
+        assert all(probs[0, token] > 0 for token in kept)
 
 
 def test_nothing_is_left_after_the_last_token_of_a_row() -> None:

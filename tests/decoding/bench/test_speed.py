@@ -9,7 +9,18 @@ from decoding.__main__ import main
 from decoding.bench.measured_prompts import MeasuredPrompt
 from decoding.bench.speed import usual_configs
 from decoding.bench.speed_figures import speed_table, speedup, typical, way_figures
-from decoding.bench.speed_ways import GENERATE, LOOKUP, PLAIN, Timed, Way, generate, in_turn, ours, parse_config
+from decoding.bench.speed_ways import (
+    ASSISTED,
+    GENERATE,
+    LOOKUP,
+    PLAIN,
+    Timed,
+    Way,
+    generate,
+    in_turn,
+    ours,
+    parse_config,
+)
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import BadRequest
 from decoding.measuring import Question
@@ -28,6 +39,7 @@ def test_all_ways_write_the_same_and_stop_at_the_same_place() -> None:
         ours(PLAIN, target, None, lambda: make_strategy("ar", {})),
         generate(GENERATE, target, {}),
         generate(LOOKUP, target, {"prompt_lookup_num_tokens": 8}),
+        generate(ASSISTED, target, {"assistant_model": tiny_target("llama", seed=1).model}),
         ours("recycle", target, TransitionMatrix(VOCAB, target.device), lambda: make_strategy("recycle", {})),
     ]
     for end in (2, whole[9], whole[0]):
@@ -38,7 +50,7 @@ def test_all_ways_write_the_same_and_stop_at_the_same_place() -> None:
             assert list(run.output_ids) == expected, way.name
             assert run.prefill_seconds > 0
             assert run.tokens == len(expected) - run.first
-            assert run.first == 1 or way.name == LOOKUP
+            assert run.first == 1 or way.name in (LOOKUP, ASSISTED)
             if run.rounds is not None:
                 assert run.rounds <= len(expected) - 1
 
@@ -148,8 +160,8 @@ def words(folder: Path, *more: str) -> tuple[str, ...]:
 def test_the_whole_benchmark(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configs = ("linear:prompt-lookup:budget=10", "recycle")
     given = [word for text in configs for word in ("--config", text)]
-    table, result = run_bench(capsys, *words(folder, "--repeats", "2", *given))
-    assert [way["way"] for way in result["ways"]] == [PLAIN, GENERATE, LOOKUP, *configs]
+    table, result = run_bench(capsys, *words(folder, "--repeats", "2", "--assistant", str(folder / "target"), *given))
+    assert [way["way"] for way in result["ways"]] == [PLAIN, GENERATE, LOOKUP, ASSISTED, *configs]
     assert all(way["same_output"] == way["prompts"] == 3 for way in result["ways"])
     assert result["ways"][0]["speedup_over_our_plain"]["all"]["mean"] == 1
     assert result["ways"][0]["tokens_per_round"]["pooled"] == 1
@@ -167,6 +179,7 @@ def test_the_whole_benchmark(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (["--repeats", "0"], "--repeats is 0"),
         (["--config", "ddtree:prompt-lookup"], "DDTree needs a one-pass drafter"),
         (["--prompt-lookup-tokens", "-1"], "--prompt-lookup-tokens is -1"),
+        (["--assistant", "sam"], "sam is no language model"),
         (["--config", "none"], "no strategy named 'none'"),
     ],
 )
