@@ -191,12 +191,16 @@ def fit_p_value(texts: NDArray[np.int64], probs: NDArray[np.float64], vocab: int
     `probs` are those of all sequences, in the order of `itertools.product`. Sequences expected fewer than 5 times are
     pooled, which keeps the chi-square law a good approximation.
     """
-    count, length = texts.shape
+    length = texts.shape[1]
     codes = texts @ (vocab ** np.arange(length - 1, -1, -1))
-    seen = np.bincount(codes, minlength=len(probs)).astype(np.float64)
+    return counts_p_value(np.bincount(codes, minlength=len(probs)).astype(np.float64), probs)
+
+
+def counts_p_value(seen: NDArray[np.float64], probs: NDArray[np.float64]) -> float:
+    """As `fit_p_value`, of how often each of all outcomes was `seen`, in the order of `probs`."""
     if seen[probs == 0].any():
         return 0.0
-    expected = probs * count
+    expected = probs * seen.sum()
     rare = expected < 5
     if expected[rare].sum() > 0:
         seen = np.append(seen[~rare], seen[rare].sum())
