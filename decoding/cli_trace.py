@@ -32,11 +32,22 @@ def run(args: argparse.Namespace) -> int:
         print(f"{name}: {'—' if value is None else round(value, 4)}")
     lengths = facts["accepted_lengths"]
     print("accepted drafted tokens a round: " + ", ".join(f"{n}: {times}" for n, times in lengths.items()))
+    if trace.comparison:
+        print("against plain decoding: " + against_plain(trace.comparison))
     if trace.torn:
         print("the last line was cut off in the middle; the rounds before it are whole")
     if args.json:
         print(json.dumps(facts, ensure_ascii=False))
     return 0
+
+
+def against_plain(comparison: Any) -> str:
+    """Speed and sameness in one line."""
+    speed = "speedup —" if comparison.speedup is None else f"speedup {comparison.speedup:.2f}x"
+    lossless = comparison.lossless
+    if lossless is None:
+        return f"{speed}, drawn at a temperature, so texts are not compared"
+    return f"{speed}, " + ("same text" if lossless.identical else f"differs from token {lossless.first_divergence}")
 
 
 def summarise(trace: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The trace: JSON Lines, one event a line: a header, every round, a summary. Schema 1.
+"""The trace: JSON Lines, one event a line: a header, every round, a summary, a comparison if there was one. Schema 1.
 
 The same JSON objects go to the file, to the browser and over the API. Trees are columnar (arrays per tree), NaN is
 null, and each round carries the display text (`pieces`) of the token ids seen for the first time, so that a trace can
@@ -6,18 +6,19 @@ be replayed with no model and no tokenizer.
 """
 
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoding.errors import TraceError
 from decoding.trace_schema import check_event
-from decoding.types import Marginals, Round, RunHeader, Summary, Tree, Verdict
+from decoding.types import Comparison, Lossless, Marginals, Round, RunHeader, Summary, Tree, Verdict
 
 SCHEMA = 1
 MAX_LINE_BYTES = 32 * 2**20
@@ -25,7 +26,8 @@ MAX_LINES = 100_000
 RECORDED_RANKS = 64
 """Ranks of each position's marginals that are recorded; enough to re-plan any tree of up to 64 nodes exactly."""
 
-Event = RunHeader | Round | Summary
+Event = RunHeader | Round | Summary | Comparison
+BUILT = {"header": RunHeader, "summary": Summary, "comparison": Comparison}
 
 
 class TraceEncoder:
@@ -34,19 +36,24 @@ class TraceEncoder:
     def __init__(self, piece: Callable[[int], str]) -> None:
         self._piece = piece
         self._known: set[int] = set()
+        self._prompt: tuple[int, ...] = ()  # told with the first round, for drafts that are copied from the prompt
 
     def encode(self, event: Event) -> dict[str, Any]:
         """The JSON object of one event."""
         if isinstance(event, RunHeader):
+            self._prompt = event.prompt_ids
             return {"kind": "header", "schema": SCHEMA, **asdict(event)}
         if isinstance(event, Summary):
             return {"kind": "summary", **asdict(event)}
+        if isinstance(event, Comparison):
+            return {"kind": "comparison", **asdict(event)}
         return self._round(event)
 
     def _round(self, item: Round) -> dict[str, Any]:
         tree, verdict, marginals = item.tree, item.verdict, item.marginals
         ranks = None if marginals is None else min(RECORDED_RANKS, marginals.token.shape[1])
-        shown = [tree.token, verdict.choice, verdict.top_token, np.array([*item.emitted, verdict.bonus])]
+        shown = [tree.token, verdict.choice, verdict.top_token, np.array([*item.emitted, verdict.bonus, *self._prompt])]
+        self._prompt = ()
         if marginals is not None:
             shown.append(marginals.token[:, :ranks])
         return {
@@ -146,6 +153,7 @@ class Trace:
     """The JSON objects as they were read: fields that this version does not know are kept here."""
     torn: bool = False
     """The last line was cut off in the middle of a write and has been left out."""
+    comparison: Comparison | None = None
 
 
 def read_trace(path: Path) -> Trace:
@@ -161,41 +169,83 @@ def read_trace(path: Path) -> Trace:
 
 def parse_trace(lines: Iterable[bytes]) -> Trace:
     """A Trace from its lines; strict, with bounded sizes, and every round checked against the types."""
+    reader = TraceReader()
     header: RunHeader | None = None
     rounds: list[Round] = []
     summary: Summary | None = None
+    comparison: Comparison | None = None
     pieces: dict[int, str] = {}
     kept: list[dict[str, Any]] = []
-    torn = False
-    for number, raw in enumerate(lines, start=1):
-        if number > MAX_LINES or len(raw) > MAX_LINE_BYTES:
-            raise TraceError(f"Line {number}: too long to be a trace.")
-        if summary is not None:
-            raise TraceError(f"Line {number}: there is something behind the summary.", "Remove it.")
-        try:
-            line = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
-        except (ValueError, RecursionError):
-            torn = not raw.endswith(b"\n") and header is not None
-            if torn:
-                break
-            raise TraceError(f"Line {number}: this is not JSON.", "A trace is one JSON object a line.") from None
-        kind = check_event(line, number, first=header is None)
-        try:
-            if kind == "header":
-                header = _from_fields(RunHeader, line)
-            elif kind == "summary":
-                summary = _from_fields(Summary, line)
-            else:
-                if line["index"] != len(rounds):
-                    raise ValueError(f"index is {line['index']}, expected {len(rounds)}")
-                rounds.append(_round_from(line))
-                pieces.update({int(token): text for token, text in line["pieces"].items()})
-        except (ValueError, OverflowError) as error:
-            raise TraceError(f"Line {number}: {error}.") from None
+    for line, event in reader.read(lines):
         kept.append(line)
+        if isinstance(event, RunHeader):
+            header = event
+        elif isinstance(event, Round):
+            rounds.append(event)
+            pieces.update({int(token): text for token, text in line["pieces"].items()})
+        elif isinstance(event, Summary):
+            summary = event
+        else:
+            comparison = event
     if header is None:
         raise TraceError("The trace is empty.", "A trace starts with a header line.")
-    return Trace(header, tuple(rounds), summary, pieces, tuple(kept), torn)
+    return Trace(header, tuple(rounds), summary, pieces, tuple(kept), reader.torn, comparison)
+
+
+_UNWRITABLE = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
+"""Half a surrogate pair or an infinity might be in the line: Python reads them, but nobody could write them again."""
+
+
+class TraceReader:
+    """Reads a trace event by event, strictly. It keeps nothing but its place, so a long trace needs little memory."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        """Whole lines read so far."""
+        self.rounds = 0
+        self.torn = False
+        """The last line was cut off in the middle of a write and has been left out."""
+        self._last: str | None = None
+
+    def read(self, lines: Iterable[bytes]) -> Iterator[tuple[dict[str, Any], Event]]:
+        """Each line's JSON object and the event that it holds; raises TraceError naming line and field."""
+        for number, raw in enumerate(lines, start=1):
+            if number > MAX_LINES or len(raw) > MAX_LINE_BYTES:
+                raise TraceError(f"Line {number}: too long to be a trace.")
+            try:
+                line = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+                if _UNWRITABLE.search(raw):
+                    dump_line(line).encode("utf-8")
+            except (ValueError, RecursionError):
+                self.torn = not raw.endswith(b"\n") and self._last is not None
+                if self.torn:
+                    return
+                raise TraceError(f"Line {number}: this is not JSON.", "A trace is one JSON object a line.") from None
+            event = self._event(line, number)
+            self.lines = number
+            yield line, event
+        if not self.lines:
+            raise TraceError("The trace is empty.", "A trace starts with a header line.")
+
+    def _event(self, line: Any, number: int) -> Event:
+        kind = check_event(line, number, first=self._last is None)
+        if self._last in ("summary", "comparison") and (self._last, kind) != ("summary", "comparison"):
+            raise TraceError(f"Line {number}: there is something behind the {self._last}.", "Remove it.")
+        if kind == "comparison" and self._last != "summary":
+            raise TraceError(f"Line {number}: a comparison stands behind the summary.", "Remove it.")
+        self._last = kind
+        try:
+            if kind == "round":
+                if line["index"] != self.rounds:
+                    raise ValueError(f"index is {line['index']}, expected {self.rounds}")
+                self.rounds += 1
+                return _round_from(line)
+            if kind == "comparison":
+                lossless = line["lossless"]
+                line = line | {"lossless": lossless and _from_fields(Lossless, lossless)}
+            return cast(Event, _from_fields(BUILT[kind], line))
+        except (ValueError, OverflowError) as error:
+            raise TraceError(f"Line {number}: {error}.") from None
 
 
 def _no_constant(name: str) -> None:
@@ -240,6 +290,8 @@ def _round_from(line: dict[str, Any]) -> Round:
     )
     if len(built.verdict.logprob) != len(built.tree):
         raise ValueError("verdict and tree differ in length")
+    if built.verdict.top_token.shape != built.verdict.top_logprob.shape:
+        raise ValueError("verdict.top_token and verdict.top_logprob differ in shape")
     path = built.verdict.path
     if len(path) > 1 and not np.array_equal(built.tree.parent[path[1:]], path[:-1]):
         raise ValueError("verdict.path is not a path of the tree")

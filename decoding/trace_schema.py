@@ -13,6 +13,9 @@ SCHEMAS = (1,)
 
 Check = Callable[[Any], str | None]
 """None when the value is right, else what it should be."""
+_Lists = Callable[[list[Any]], bool]
+_LISTS: dict[Check, _Lists] = {}
+"""Of some checks: whether it holds for all of a list, much faster than one by one."""
 
 
 def _integer(low: int, high: int) -> Check:
@@ -20,6 +23,7 @@ def _integer(low: int, high: int) -> Check:
         right = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         return None if right else f"a whole number from {low} to {high}"
 
+    _LISTS[check] = lambda values: set(map(type, values)) == {int} and low <= min(values) and max(values) <= high
     return check
 
 
@@ -29,7 +33,18 @@ def _number(value: Any) -> str | None:
 
 
 def _or_null(inner: Check) -> Check:
-    return lambda value: None if value is None else inner(value)
+    def check(value: Any) -> str | None:
+        return None if value is None else inner(value)
+
+    if inner is _number:
+        _LISTS[check] = _numbers_or_nulls
+    return check
+
+
+def _numbers_or_nulls(values: list[Any]) -> bool:
+    kinds = set(map(type, values))
+    known = [value for value in values if value is not None] if type(None) in kinds else values
+    return kinds <= {int, float, type(None)} and (not known or (max(known) < 1e30 and min(known) > -1e30))
 
 
 def _text(value: Any) -> str | None:
@@ -37,9 +52,13 @@ def _text(value: Any) -> str | None:
 
 
 def _array(inner: Check, longest: int) -> Check:
+    quick = _LISTS.get(inner)
+
     def check(value: Any) -> str | None:
         if not isinstance(value, list) or len(value) > longest:
             return f"a list of at most {longest}"
+        if quick is not None and value and quick(value):
+            return None
         for item in value:
             if wrong := inner(item):
                 return f"a list in which each is {wrong}"
@@ -145,12 +164,27 @@ FIELDS: dict[str, dict[str, Any]] = {
         "finish": _text,
         "metrics": _mapping(_anything, 1000),
     },
+    "comparison": {
+        "baseline": _mapping(_anything, 1000),
+        "speedup": _or_null(_number),
+    },
 }
 OPTIONAL: dict[str, dict[str, Check]] = {"header": {"retrieval": _text}}
 """Fields that came later: traces without them are read too."""
-_MARGINALS: dict[str, Check] = {
-    "token": _rows(token, 1024, MAX_RANKS),
-    "logprob": _rows(_or_null(_number), 1024, MAX_RANKS),
+OBJECT_OR_NULL: dict[str, dict[str, dict[str, Check]]] = {
+    "round": {
+        "marginals": {
+            "token": _rows(token, 1024, MAX_RANKS),
+            "logprob": _rows(_or_null(_number), 1024, MAX_RANKS),
+        }
+    },
+    "comparison": {
+        "lossless": {
+            "identical": lambda value: None if isinstance(value, bool) else "true or false",
+            "first_divergence": _or_null(count),
+            "margin": _or_null(_number),
+        }
+    },
 }
 
 
@@ -159,22 +193,20 @@ def check_event(line: Any, number: int, first: bool) -> str:
     if not isinstance(line, dict):
         raise TraceError(f"Line {number}: this is not a JSON object.", "A trace is one JSON object a line.")
     kind = line.get("kind")
-    if kind not in FIELDS:
+    if not isinstance(kind, str) or kind not in FIELDS:
         raise TraceError(f"Line {number}: kind is {_short(kind)}.", f"It must be one of: {', '.join(FIELDS)}.")
     if first != (kind == "header"):
         raise TraceError(f"Line {number}: the header must be the first line, and only that.")
-    if kind == "header" and line.get("schema") not in SCHEMAS:
+    if kind == "header" and (isinstance(line.get("schema"), bool) or line.get("schema") not in SCHEMAS):
         raise TraceError(
             f"Line {number}: this trace has schema {_short(line.get('schema'))}; this version reads schema 1.",
             "Update Canopy, or record the run again.",
         )
     _check_fields(line, FIELDS[kind], number, "")
     _check_fields(line, {name: check for name, check in OPTIONAL.get(kind, {}).items() if name in line}, number, "")
-    if kind == "round":
-        if "marginals" not in line:
-            raise TraceError(f"Line {number}: the field marginals is missing.")
-        if line["marginals"] is not None:
-            _check_fields({"marginals": line["marginals"]}, {"marginals": _MARGINALS}, number, "")
+    for name, wanted in OBJECT_OR_NULL.get(kind, {}).items():
+        if name not in line or line[name] is not None:
+            _check_fields(line, {name: wanted}, number, "")
     return str(kind)
 
 

@@ -1,4 +1,4 @@
-"""The few types that everything speaks: Tree, Marginals, Verdict, Round, RunHeader, Summary.
+"""The few types that everything speaks: Tree, Marginals, Verdict, Round, RunHeader, Summary, Comparison.
 
 All are frozen and check themselves at birth; arrays are numpy, on the host, and read-only.
 """
@@ -230,3 +230,32 @@ class Summary:
     finish: str
     """`length`, `end` (end of text), `context` (no room left) or `interrupted`."""
     metrics: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Lossless:
+    """Whether a run's output is that of plain decoding."""
+
+    identical: bool
+    first_divergence: int | None
+    """The first new token that differs; None where none does."""
+    margin: float | None
+    """How far the target's best token stood above its second there (nats); None where that is not known."""
+
+    def __post_init__(self) -> None:
+        _require(
+            self.identical == (self.first_divergence is None),
+            "lossless.identical and lossless.first_divergence contradict each other",
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run set against plain decoding of the same request in the same process."""
+
+    baseline: dict[str, Any]
+    """The metrics of plain decoding."""
+    speedup: float | None
+    """Ratio of tokens per second, the first token excluded; None where one of them is not known."""
+    lossless: Lossless | None
+    """None above temperature 0, where two runs draw different tokens."""

@@ -1,7 +1,9 @@
 """The trace: what is written is read back, and nothing wrong is let in."""
 
+import io
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,10 @@ from decoding.errors import TraceError
 from decoding.loop import Request, decode
 from decoding.sampling import Sampling
 from decoding.strategies import make_strategy
-from decoding.trace import TraceEncoder, TraceWriter, dump_line, parse_trace, read_trace
+from decoding.trace import MAX_LINES, TraceEncoder, TraceReader, TraceWriter, dump_line, parse_trace, read_trace
+from decoding.types import Comparison, Lossless
 from decoding.verifiers import make_verifier
+from tests.mutated_traces import mutated
 from tests.tiny_models import VOCAB, tiny_target
 
 
@@ -52,7 +56,7 @@ def test_a_trace_is_read_back_as_it_was_written(events: list[Any], lines: list[d
         np.testing.assert_allclose(read.verdict.top_logprob, made.verdict.top_logprob, atol=1e-5)
         assert read.emitted == made.emitted
     shown = {int(token) for item in trace.rounds for token in item.tree.token}
-    assert shown <= set(trace.pieces)
+    assert shown | {5, 6, 7} <= set(trace.pieces)
     assert trace.lines == tuple(json.loads(json.dumps(line)) for line in lines)
 
 
@@ -135,3 +139,85 @@ def test_a_trace_in_a_place_that_cannot_be_written(lines: list[dict[str, Any]], 
         writer.write(lines[0])
     with pytest.raises(TraceError, match="cannot be read"):
         read_trace(tmp_path / "nothing.jsonl")
+
+
+COMPARISON = Comparison({"tokens_per_second": 20.5, "rounds": 12}, 1.7, Lossless(False, 3, 0.25))
+
+
+def test_a_trace_may_end_with_a_comparison(lines: list[dict[str, Any]]) -> None:
+    line = TraceEncoder(str).encode(COMPARISON)
+    trace = parse_trace(as_bytes([*lines, line]))
+    assert trace.comparison == COMPARISON
+    assert trace.lines[-1] == line
+    warm = TraceEncoder(str).encode(Comparison({}, None, None))
+    assert parse_trace(as_bytes([*lines, warm])).comparison == Comparison({}, None, None)
+    assert parse_trace(as_bytes(lines)).comparison is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("baseline", 3),
+        ("speedup", "fast"),
+        ("speedup", KeyError),
+        ("lossless", KeyError),
+        ("lossless", True),
+        ("lossless.identical", 1),
+        ("lossless.identical", True),
+        ("lossless.first_divergence", None),
+        ("lossless.first_divergence", -1),
+        ("lossless.margin", "wide"),
+    ],
+)
+def test_a_wrong_comparison_is_named_with_its_field(lines: list[dict[str, Any]], path: str, value: Any) -> None:
+    whole = [*lines, TraceEncoder(str).encode(COMPARISON)]
+    with pytest.raises(TraceError, match=rf"Line {len(whole)}: .*{path}"):
+        parse_trace(changed(whole, len(whole), path, value))
+
+
+def test_a_comparison_has_one_place(lines: list[dict[str, Any]]) -> None:
+    line = TraceEncoder(str).encode(COMPARISON)
+    for misplaced in ([*lines[:-1], line], [*lines[:1], line], [*lines, line, line], [*lines, line, lines[-1]], [line]):
+        with pytest.raises(TraceError, match=r"Line \d+"):
+            parse_trace(as_bytes(misplaced))
+
+
+def test_a_reader_keeps_only_its_place(lines: list[dict[str, Any]]) -> None:
+    reader = TraceReader()
+    kinds = [line["kind"] for line, _ in reader.read([*as_bytes(lines)[:-1], b'{"kind":"summ'])]
+    assert kinds == ["header"] + ["round"] * (len(lines) - 2)
+    assert (reader.lines, reader.rounds, reader.torn) == (len(lines) - 1, len(lines) - 2, True)
+    assert MAX_LINES > 2_000
+
+
+def outcome(raw: bytes) -> str:
+    """`valid`, or the message with which the trace is refused."""
+    try:
+        trace = parse_trace(io.BytesIO(raw))
+    except TraceError as error:
+        return error.message
+    for line in trace.lines:  # what is let in can be written again
+        dump_line(line).encode()
+    return "valid"
+
+
+def test_mutated_traces_are_refused_by_line_or_are_valid(lines: list[dict[str, Any]]) -> None:
+    whole = [*lines, TraceEncoder(str).encode(COMPARISON)]
+    outcomes = [outcome(mutated(whole, Random(seed))) for seed in range(800)]
+    refused = [text for text in outcomes if text != "valid"]
+    assert all(text.startswith(("Line ", "The trace is empty")) for text in refused)
+    assert len(refused) > 300
+    assert len(outcomes) - len(refused) > 50
+
+
+@pytest.mark.parametrize("settings", ['{"a":"\\ud800"}', '{"a":1e400}', '{"a":-1E+999}', "{" * 3])
+def test_what_could_not_be_written_again_is_refused(lines: list[dict[str, Any]], settings: str) -> None:
+    raw = dump_line({**lines[0], "settings": {"mark": 1}}).replace('{"mark":1}', settings).encode() + b"\n"
+    with pytest.raises(TraceError, match="Line 1"):
+        parse_trace([raw])
+
+
+def test_emoji_written_as_surrogate_pairs_are_text(lines: list[dict[str, Any]]) -> None:
+    raw = json.dumps({**lines[0], "prompt": "\U0001f333"}).encode() + b"\n"
+    assert b"\\ud83c" in raw
+    assert parse_trace([raw]).header.prompt == "\U0001f333"
