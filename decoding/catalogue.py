@@ -80,7 +80,9 @@ def target_info(target_id: str) -> TargetInfo:
         note = f"{preset.parameters:g} B parameters, {preset.licence}; {preset.dtype_note}"
         return TargetInfo(preset.id, preset.title, note, None, None, is_preset=True)
     config = read_config(target_id)
-    title, note = (preset.title, f"embedded, {preset.licence}; {preset.dtype_note}") if preset else (target_id, "")
+    title, note = _title(target_id), ""
+    if preset is not None:
+        title, note = preset.title, f"embedded, {preset.licence}; {preset.dtype_note}"
     identity = preset.id if preset else target_id
     return TargetInfo(identity, title, note, config.vocab_size, config.hidden_size, is_preset=preset is not None)
 
@@ -138,7 +140,7 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
             vocab, hidden = heads.vocab or 0, heads.hidden
     return DrafterInfo(
         drafter_id,
-        drafter_id,
+        _title(drafter_id),
         _STEPS[config.kind],
         True,
         _DESCRIPTIONS[config.kind],
@@ -146,6 +148,12 @@ def drafter_info(drafter_id: str) -> DrafterInfo:
         None if config.kind == CAUSAL_LM else hidden or None,
         made_for=(preset.id,) if preset is not None else (),
     )
+
+
+def _title(model_id: str) -> str:
+    """A folder by its own name, without the way to it."""
+    folder = Path(model_id).expanduser()
+    return folder.resolve().name if folder.is_dir() else model_id
 
 
 def usual_strategy(target_id: str) -> str:

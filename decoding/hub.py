@@ -1,9 +1,12 @@
 """What goes wrong when a checkpoint is read from the Hub or from a folder, told in one line with the way out."""
 
 import errno
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from decoding.errors import BadRequest, CanopyError, ModelUnavailable, OutOfMemory, UnsupportedModel
 
@@ -62,6 +65,22 @@ def explain(error: BaseException, model_id: str, part: str = "weights") -> Canop
         f"The {part} of {model_id} could not be loaded: {_first_line(error)}.",
         "Check its files, or choose another model.",
     )
+
+
+def require_reachable(model_id: str) -> None:
+    """Raises at once where nobody answers at the Hub's address; transformers would go on trying for half a minute."""
+    from huggingface_hub import constants
+
+    address = urlsplit(constants.ENDPOINT)
+    offline = constants.HF_HUB_OFFLINE
+    if not offline and not getproxies():  # behind a proxy nothing can be said without asking
+        try:
+            port = address.port or (443 if address.scheme == "https" else 80)
+            socket.create_connection((address.hostname or "", port), timeout=5).close()
+        except OSError:
+            offline = True
+    if offline:
+        raise ModelUnavailable(f"{model_id} could not be fetched: the Hub was not reached.", OFFLINE_HINT)
 
 
 def out_of_memory(model_id: str, detail: str = "") -> OutOfMemory:

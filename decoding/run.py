@@ -11,6 +11,7 @@ from typing import Any
 from decoding.calibration import load_calibration
 from decoding.cost_probe import round_costs
 from decoding.detokenizer import token_piece
+from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.fit import require_verifier_fit
 from decoding.loop import Request, decode, never
 from decoding.metrics import first_divergence
@@ -23,7 +24,7 @@ from decoding.strategies import STRATEGIES, make_strategy
 from decoding.strategies.base import Strategy
 from decoding.target import Target
 from decoding.trace import TraceEncoder
-from decoding.types import Round, RunHeader, Summary
+from decoding.types import Comparison, Lossless, Round, RunHeader, Summary
 from decoding.verifiers import make_verifier
 
 Line = dict[str, Any]
@@ -53,7 +54,7 @@ class RunSettings:
     cache: str = "preallocated"
 
 
-def _silent(_: str) -> None:
+def silent(_: str) -> None:
     return
 
 
@@ -61,32 +62,41 @@ def run(
     settings: RunSettings,
     models: ModelStore,
     should_stop: Callable[[], bool] = never,
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> Iterator[Line]:
     """Yields the run's header, rounds and summary as JSON objects (see `decoding.trace`).
 
     Everything that can be refused is refused before a model loads. `report` gets sentences on what is being done.
+    `should_stop` is asked before every round and may take its time: meanwhile other runs may decode with `models`, as
+    long as they take turns.
     """
-    prepared = _Prepared(settings, models, report)
+    prepared = PreparedRun(settings, models, report)
     encoder = TraceEncoder(prepared.piece)
-    for event in prepared.decode(should_stop):
-        yield encoder.encode(event)
+    with models.using(prepared.drafter, prepared.retrieval):
+        for event in prepared.decode(should_stop):
+            yield encoder.encode(event)
 
 
 def compare(
     settings: RunSettings,
     models: ModelStore,
     should_stop: Callable[[], bool] = never,
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> Iterator[Line]:
     """Like `run`, then a line `comparison`: plain decoding of the same request in the same process.
 
     Both are warmed up first on another prompt. `speedup` is the ratio of tokens per second (first token excluded).
     `lossless` is None above temperature 0, where two runs draw different tokens.
     """
-    prepared = _Prepared(settings, models, report)
+    prepared = PreparedRun(settings, models, report)
+    with models.using(prepared.drafter, prepared.retrieval):
+        yield from _compare(prepared, should_stop, report)
+
+
+def _compare(prepared: "PreparedRun", should_stop: Callable[[], bool], report: Callable[[str], None]) -> Iterator[Line]:
     report("warming up")
     prepared.warm_up()
+    prepared.warm_up(plain=True)
     encoder = TraceEncoder(prepared.piece)
     ours: Summary | None = None
     for event in prepared.decode(should_stop):
@@ -104,14 +114,11 @@ def compare(
             plain = event
     if plain is None or plain.finish == "interrupted":
         return
-    yield comparison(ours, plain, rounds, prepared.sampling.greedy)
+    yield encoder.encode(comparison(ours, plain, rounds, prepared.sampling.greedy))
 
 
-def comparison(ours: Summary, plain: Summary, plain_rounds: list[Round], greedy: bool) -> Line:
-    """The line that sets a run against plain decoding.
-
-    `margin` is how far the target's best token stood above its second (nats) where the two outputs part.
-    """
+def comparison(ours: Summary, plain: Summary, plain_rounds: list[Round], greedy: bool) -> Comparison:
+    """Sets a run against plain decoding."""
     speeds = ours.metrics["tokens_per_second"], plain.metrics["tokens_per_second"]
     lossless = None
     if greedy:
@@ -120,17 +127,12 @@ def comparison(ours: Summary, plain: Summary, plain_rounds: list[Round], greedy:
         if place is not None and 1 <= place <= len(plain_rounds):
             best = plain_rounds[place - 1].verdict.top_logprob[0]
             margin = float(best[0] - best[1]) if len(best) > 1 else None
-        lossless = {"identical": place is None, "first_divergence": place, "margin": margin}
-    return {
-        "kind": "comparison",
-        "baseline": plain.metrics,
-        "speedup": speeds[0] / speeds[1] if all(speeds) else None,
-        "lossless": lossless,
-    }
+        lossless = Lossless(place is None, place, margin)
+    return Comparison(plain.metrics, speeds[0] / speeds[1] if all(speeds) else None, lossless)
 
 
 def calibrated(
-    strategy: Strategy[Settings], target_id: str, drafter_id: str, report: Callable[[str], None] = _silent
+    strategy: Strategy[Settings], target_id: str, drafter_id: str, report: Callable[[str], None] = silent
 ) -> Strategy[Settings]:
     """The strategy with the thresholds that were measured for the pair, where it leaves them open."""
     unset = [name for name in strategy.thresholds if getattr(strategy.settings, name) < 0]
@@ -142,7 +144,7 @@ def calibrated(
     return type(strategy)(replace(strategy.settings, **measured))
 
 
-class _Prepared:
+class PreparedRun:
     """A run whose parts have been checked and loaded."""
 
     def __init__(self, settings: RunSettings, models: ModelStore, report: Callable[[str], None]) -> None:
@@ -173,12 +175,17 @@ class _Prepared:
         drafter, retrieval = (None, None) if plain else (self.drafter, self.retrieval)
         yield from decode(self.target, drafter, strategy, self.verifier, request, should_stop, retrieval)
 
-    def warm_up(self) -> None:
-        """A few rounds of each way on another prompt, so that neither pays for what happens only once."""
+    def warm_up(self, plain: bool = False) -> None:
+        """A few rounds on another prompt, so that the run after it does not pay for what happens only once."""
         ids = encode_prompt(self.target.tokenizer, WARM_UP)
         request = Request(WARM_UP, ids, 6, self.settings.seed, self.settings.cache)
-        warm = type(self.strategy)(self.strategy.settings)
-        ways = ((warm, self.drafter, self.retrieval), (make_strategy("ar", {}), None, None))
-        for strategy, drafter, retrieval in ways:
-            for _ in decode(self.target, drafter, strategy, self.verifier, request, retrieval=retrieval):
-                pass
+        strategy = make_strategy("ar", {}) if plain else type(self.strategy)(self.strategy.settings)
+        drafter, retrieval = (None, None) if plain else (self.drafter, self.retrieval)
+        for _ in decode(self.target, drafter, strategy, self.verifier, request, retrieval=retrieval):
+            pass
+
+    def forget(self) -> None:
+        """Takes back what the sources have learnt in earlier runs, of which a matrix keeps everything."""
+        for source in (self.drafter, self.retrieval):
+            if isinstance(source, TransitionMatrix):
+                source.clear()
