@@ -1,8 +1,10 @@
-"""The page: `python app.py [--host H] [--port P]`."""
+"""The page: `python app.py [--host H] [--port P] [--public]`."""
 
 import argparse
+import os
 
 from workbench.page import build_page, launch_arguments
+from workbench.policy import chosen_policy
 from workbench.services import Services
 
 
@@ -11,6 +13,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Canopy: a workbench for tree speculative decoding")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=None, help="port (default: the first free one from 7860)")
+    parser.add_argument("--public", action="store_true", help="for strangers: only the models that ship, and limits")
     return parser.parse_args()
 
 
@@ -19,9 +22,10 @@ def main() -> None:
     from workbench.engine import DecodingEngine
 
     args = arguments()
-    page = build_page(Services(DecodingEngine()))
+    services = Services(DecodingEngine(), chosen_policy(args.public, os.environ))
+    page = build_page(services)
     print("Canopy is starting…", flush=True)
-    page.launch(server_name=args.host, server_port=args.port, prevent_thread_lock=True, **launch_arguments())
+    page.launch(server_name=args.host, server_port=args.port, prevent_thread_lock=True, **launch_arguments(services))
     print(f"Canopy is at {page.local_url}", flush=True)
     page.block_thread()
 

@@ -53,6 +53,18 @@ def as_api_error() -> Iterator[None]:
         raise gr.Error(f"{failure.message} {failure.hint}".strip(), print_exception=False) from None
 
 
+def answered(handler: Callable[[Any], Any], payload: Any) -> Any:
+    """What a function served to the browser answers: its result, or `{"error": …, "hint": …}`.
+
+    An exception would reach the browser as a bare "Internal Server Error".
+    """
+    try:
+        return handler(payload)
+    except Exception as error:
+        failure = explain(error)
+        return {"error": failure.message, "hint": failure.hint}
+
+
 def visible(handler: Callable[Params, Result]) -> Callable[Params, Result]:
     """A handler of the page whose errors are shown as messages."""
 

@@ -1,14 +1,20 @@
-"""The seam to the core: what can be chosen, what fits, and a run as a stream of trace events."""
+"""The seam to the core: what can be chosen, what fits, what is loaded, and a run as a stream of trace events."""
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
 
 from decoding.settings import Option
-from workbench.run_request import RunRequest
+from workbench.boundary import explain
+from workbench.run_request import CompareRequest, RunRequest
 from workbench.run_store import Event
+
+if TYPE_CHECKING:
+    from decoding.run import RunSettings
 
 Choice = tuple[str, str]
 """Title and id, the order in which Gradio wants them."""
+Report = Callable[[str], None]
 
 
 class Engine(Protocol):
@@ -25,8 +31,14 @@ class Engine(Protocol):
 
     def strategies(self) -> list[Choice]: ...
 
+    def verifiers(self) -> list[Choice]: ...
+
     def options(self, strategy: str) -> dict[str, Option]:
         """The settings of a strategy."""
+        ...
+
+    def max_nodes(self, strategy: str, settings: Mapping[str, object]) -> int:
+        """The most nodes that a tree of these settings can have; raises BadRequest for bad settings."""
         ...
 
     def misfit(self, target: str, drafter: str, strategy: str) -> str | None:
@@ -37,23 +49,55 @@ class Engine(Protocol):
         """The drafter that a strategy is usually run with, or `none`."""
         ...
 
-    def run(
-        self, request: RunRequest, should_stop: Callable[[], bool], report: Callable[[str], None]
-    ) -> Iterator[Event]:
-        """The events of a run."""
+    def run(self, request: RunRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        """The events of a run. `should_stop` is asked before every round and may take its time."""
         ...
+
+    def compare(self, request: CompareRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        """The events of several runs, each with its `lane`: 0 is plain decoding, then the ways in their order.
+
+        The error of one way is an event of its lane and does not end the others.
+        """
+        ...
+
+    def survey(self, target: str, drafter: str) -> dict[str, Any]:
+        """`said`, sentences on a pair that has not been loaded, and `refuses`, strategies with reasons."""
+        ...
+
+    def load(self, target: str, drafter: str, report: Report) -> tuple[str, str]:
+        """Loads a pair and gives both a place among the targets and drafters: the ids that they have there.
+
+        What `report` raises ends it.
+        """
+        ...
+
+    def loaded(self) -> list[dict[str, Any]]:
+        """What is loaded: see `decoding.model_store.Loaded`."""
+        ...
+
+    def unload(self, name: str) -> None:
+        """Frees a drafter, or with the target everything."""
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """`device`, `held` and `free` bytes there (`free` None where the system does not say)."""
+        ...
+
+    def versions(self) -> dict[str, str]: ...
 
 
 class DecodingEngine:
     """The core of this project. Imported at birth and not before: it brings torch along."""
 
     def __init__(self) -> None:
-        from decoding import catalogue, fit, run
+        from decoding import catalogue, devices, fit, lanes, memory, run
         from decoding.model_store import ModelStore
         from decoding.strategies import STRATEGIES
+        from decoding.verifiers import VERIFIERS
 
-        self._catalogue, self._fit, self._run = catalogue, fit, run
-        self._strategies = STRATEGIES
+        self._catalogue, self._fit, self._run, self._lanes = catalogue, fit, run, lanes
+        self._devices, self._memory = devices, memory
+        self._strategies, self._verifiers = STRATEGIES, VERIFIERS
         self._models = ModelStore()
         self._targets = {item.id: item for item in catalogue.targets()}
         self._drafters = {item.id: item for item in catalogue.drafters()}
@@ -61,18 +105,26 @@ class DecodingEngine:
         self.default_strategy = catalogue.usual_strategy(self.default_target)
 
     def targets(self) -> list[Choice]:
-        return [(item.title, item.id) for item in self._targets.values()]
+        return [(item.title, item.id) for item in list(self._targets.values())]
 
     def drafters(self) -> list[Choice]:
-        return [(item.title, item.id) for item in self._drafters.values()]
+        return [(item.title, item.id) for item in list(self._drafters.values())]
 
     def strategies(self) -> list[Choice]:
         return [(item.title, name) for name, item in self._strategies.items()]
+
+    def verifiers(self) -> list[Choice]:
+        return [(item.title, name) for name, item in self._verifiers.items()]
 
     def options(self, strategy: str) -> dict[str, Option]:
         from decoding.settings import options_of
 
         return options_of(self._strategies[strategy].settings_class)
+
+    def max_nodes(self, strategy: str, settings: Mapping[str, object]) -> int:
+        from decoding.strategies import make_strategy
+
+        return make_strategy(strategy, settings).max_nodes
 
     def misfit(self, target: str, drafter: str, strategy: str) -> str | None:
         info = None if drafter == "none" else self._drafters[drafter]
@@ -81,16 +133,66 @@ class DecodingEngine:
     def usual_drafter(self, target: str, strategy: str) -> str:
         return self._catalogue.usual_drafter(target, self._strategies[strategy]) or "none"
 
-    def run(
-        self, request: RunRequest, should_stop: Callable[[], bool], report: Callable[[str], None]
-    ) -> Iterator[Event]:
-        settings = self._run.RunSettings(
+    def run(self, request: RunRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        stream = self._run.compare if request.compare else self._run.run
+        yield from stream(self._settings(request), self._models, should_stop, report)
+
+    def compare(self, request: CompareRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        ways = [self._settings(way) for way in request.ways]
+        yield from self._lanes.side_by_side(ways, self._models, _failed, should_stop, report)
+
+    def _settings(self, request: RunRequest) -> "RunSettings":
+        return self._run.RunSettings(
             prompt=request.prompt,
             target=request.target,
             drafter=request.drafter,
             strategy=request.strategy,
             settings=dict(request.settings),
+            verifier=request.verifier,
             **request.text.as_dict(),
         )
-        stream = self._run.compare if request.compare else self._run.run
-        yield from stream(settings, self._models, should_stop, report)
+
+    def survey(self, target: str, drafter: str) -> dict[str, Any]:
+        from decoding.survey import survey_pair
+
+        held = sum(item.bytes for item in self._models.loaded())
+        found = survey_pair(target, drafter, held)
+        return {"said": found.sentences(), "refuses": list(found.refuses)}
+
+    def load(self, target: str, drafter: str, report: Report) -> tuple[str, str]:
+        from decoding.fetch import fetch_checkpoint
+
+        for name in (target, drafter):
+            fetch_checkpoint(name, report)
+        facts = self._catalogue.target_info(target)
+        loaded = self._models.target(facts.id, "auto", "auto", report)
+        info = None if drafter == "none" else self._catalogue.drafter_info(drafter)
+        if info is not None:
+            self._models.drafter(info.id, loaded, report)
+            self._drafters.setdefault(info.id, info)
+        self._targets.setdefault(facts.id, facts)
+        return facts.id, info.id if info is not None else "none"
+
+    def loaded(self) -> list[dict[str, Any]]:
+        return [asdict(item) for item in self._models.loaded()]
+
+    def unload(self, name: str) -> None:
+        self._models.unload(name)
+
+    def memory(self) -> dict[str, Any]:
+        device = self._devices.pick_device("auto")
+        return {
+            "device": device.type,
+            "held": self._memory.resident_bytes(device),
+            "free": self._devices.free_bytes(device),
+        }
+
+    def versions(self) -> dict[str, str]:
+        from decoding.provenance import git_commit, library_versions
+
+        commit, _, changed = git_commit().partition("-")
+        return {"canopy": (commit[:12] or "unknown") + (", changed" if changed else ""), **library_versions()}
+
+
+def _failed(error: Exception) -> Event:
+    return explain(error).event()

@@ -4,16 +4,32 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from workbench.api import Api
+from workbench.early_head import EarlyHead, early_head
+from workbench.panels.compare import ComparePanel
 from workbench.panels.explore import ExplorePanel
+from workbench.panels.learn import LearnPanel
+from workbench.panels.models import ModelsPanel
+from workbench.panels.sessions import SessionsPanel
+from workbench.run_routes import run_routes
 from workbench.services import Services
-from workbench.views.components import STATIC
+from workbench.views.components import STATIC, top_bar
 
 SANS = ["ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "Arial", "sans-serif"]
 MONO = ["ui-monospace", "SF Mono", "Menlo", "Consolas", "DejaVu Sans Mono", "Liberation Mono", "monospace"]
+PANELS = {
+    "Explore": ExplorePanel,
+    "Compare": ComparePanel,
+    "Learn": LearnPanel,
+    "Sessions": SessionsPanel,
+    "Models": ModelsPanel,
+}
+"""Tabs in their order; each panel wires itself over the services and knows no other."""
 
 
 class FreshStatic(StaticFiles):
@@ -28,17 +44,26 @@ class FreshStatic(StaticFiles):
 def build_page(services: Services) -> gr.Blocks:
     """The page over its services."""
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
-        ExplorePanel(services)
-    page.queue(max_size=32)
+        top_bar()
+        with gr.Tabs(elem_id="cy-tabs"):
+            for name, panel in PANELS.items():
+                with gr.Tab(name, id=name.lower(), elem_id=f"cy-tab-{name.lower()}"):
+                    panel(services)
+        Api(services)
+    page.queue(max_size=64)
     return page
 
 
-def launch_arguments(static: Path = STATIC) -> dict[str, Any]:
+def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any]:
     """How the page is launched: own style, own files only, nothing shared or sent."""
+    routes = [*run_routes(services), Mount("/canopy", FreshStatic(directory=static), name="canopy")]
     return {
         "theme": gr.themes.Base(font=SANS, font_mono=MONO),
         "head_paths": [static / "head.html"],
-        "app_kwargs": {"routes": [Mount("/canopy", FreshStatic(directory=static), name="canopy")]},
+        "app_kwargs": {
+            "routes": routes,
+            "middleware": [Middleware(EarlyHead, links=early_head(static))],
+        },
         "footer_links": [],
         "run_history": False,
         "show_error": False,
@@ -47,5 +72,6 @@ def launch_arguments(static: Path = STATIC) -> dict[str, Any]:
         "ssr_mode": False,
         "share": False,
         "mcp_server": False,
+        "max_threads": 96,  # a run that waits for its turn or for a step keeps one
         "quiet": True,
     }

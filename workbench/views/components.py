@@ -1,16 +1,23 @@
 """The page's own components: `gr.HTML` with a constant template. Values reach them as JSON strings, never as HTML."""
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from workbench.boundary import answered
+
 STATIC = Path(__file__).parents[2] / "static"
+INCLUDE = re.compile(r"<!-- include (\w+\.html) -->")
+"""Where a template holds another of the static files: a pane that stands inside a view."""
 
 
 def _static(name: str) -> str:
-    return (STATIC / name).read_text(encoding="utf-8").strip()
+    text = (STATIC / name).read_text(encoding="utf-8").strip()
+    return INCLUDE.sub(lambda found: _static(found[1]), text)
 
 
 def top_bar() -> gr.HTML:
@@ -23,20 +30,42 @@ def run_status() -> gr.HTML:
     return gr.HTML("", html_template=_static("status.html"), js_on_load=None, apply_default_css=False)
 
 
-def tree_view(missed: Callable[[Any], str]) -> gr.HTML:
+def tree_view(
+    missed: Callable[[Any], str],
+    one_more: Callable[[Any], None],
+    go_on: Callable[[Any], None],
+    defaults: Mapping[str, object],
+) -> gr.HTML:
     """The draft tree with its rounds, numbers and text. Its value is a message of `views.messages`.
 
-    `missed` gives a message with the events that the browser has missed.
+    `missed` gives a message with the events that the browser has missed; `one_more` and `go_on` take the number of a
+    run that goes step by step; `defaults` are those of the setup's controls by their id, so that the page can mark what
+    was changed.
     """
 
-    def events_from(payload: Any) -> str:  # a plain function, because Gradio marks what it serves
-        return missed(payload)
+    def events_from(payload: Any) -> Any:  # plain functions, because Gradio marks what it serves
+        return answered(missed, payload)
 
+    def step(payload: Any) -> Any:
+        return answered(one_more, payload)
+
+    def proceed(payload: Any) -> Any:
+        return answered(go_on, payload)
+
+    return mounted("explore.html", events_from, step, proceed, defaults=json.dumps(defaults))
+
+
+def mounted(template: str, *served: Callable[[Any], Any], **props: str) -> gr.HTML:
+    """A component that static/page.js brings to life: the template names its class in `data-cy-view`.
+
+    `served` are plain functions that anyone may call over HTTP with any payload: each checks what it gets, and gives
+    what `answered` makes of it. `props` are JSON strings that the class gets in its `props`.
+    """
     return gr.HTML(
         "",
-        html_template=_static("explore.html"),
+        html_template=_static(template),
         js_on_load=_static("mount.js"),
-        server_functions=[events_from],
+        server_functions=list(served),
         apply_default_css=False,
-        elem_id="cy-instrument",
+        **props,
     )

@@ -1,7 +1,8 @@
 """What goes to the browser: one JSON string, `{run, first, events}`. Pure functions."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def run_message(ticket: str, first: int, lines: Sequence[str]) -> str:
@@ -9,7 +10,15 @@ def run_message(ticket: str, first: int, lines: Sequence[str]) -> str:
 
     `<` stands only inside JSON strings, where it can be escaped: so no markup is ever on the way to the page.
     """
-    message = f'{{"run":{json.dumps(ticket)},"first":{int(first)},"events":[{",".join(lines)}]}}'
+    return _unmarked(f'{{"run":{json.dumps(ticket)},"first":{int(first)},"events":[{",".join(lines)}]}}')
+
+
+def json_message(message: Mapping[str, Any]) -> str:
+    """Any message, likewise without markup."""
+    return _unmarked(json.dumps(message, ensure_ascii=False, allow_nan=False))
+
+
+def _unmarked(message: str) -> str:
     return message.replace("<", "\\u003c")
 
 
