@@ -15,3 +15,8 @@ export function parts(root) {
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
+
+// Calls back whenever light becomes dark or dark light: canvases keep colours that they have read.
+export function onThemeChange(callback) {
+  new MutationObserver(callback).observe(document.body, { attributeFilter: ["class"] });
+}

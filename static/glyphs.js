@@ -56,6 +56,18 @@ export function milliseconds(seconds) {
   return (ms >= 100 ? ms.toFixed(0) : ms >= 1 ? ms.toFixed(1) : ms.toFixed(2)) + " ms";
 }
 
-export function plural(count, noun) {
-  return count + " " + noun + (count === 1 ? "" : "s");
+export function bytes(size) {
+  if (!known(size)) return DASH;
+  if (size >= 1e9) return (size / 1e9).toFixed(1) + " GB";
+  return size >= 1e6 ? (size / 1e6).toFixed(0) + " MB" : Math.ceil(size / 1e3) + " kB";
+}
+
+// How many: 135 M, 12.3 M, 4 B.
+export function count(value) {
+  const [unit, size] = value >= 1e9 ? [" B", value / 1e9] : value >= 1e6 ? [" M", value / 1e6] : ["", value];
+  return size.toFixed(unit && size < 100 ? 1 : 0) + unit;
+}
+
+export function plural(count, noun, nouns = noun + "s") {
+  return count + " " + (count === 1 ? noun : nouns);
 }

@@ -2,10 +2,12 @@
 
 import { make } from "./dom.js";
 import { number, probability } from "./glyphs.js";
-import { RETRIEVAL, draftLogprob, targetLogprob } from "./run_log.js";
+import { FATES, depthOf, draftEntropy, draftRank, entropyText, fateOf, isBonus as bonusAt, sourceOf, targetOf, tokenOf }
+  from "./node_facts.js";
+import { GHOSTS, RETRIEVAL, draftLogprob, targetLogprob } from "./run_log.js";
 
 const ROWS = 10;
-const FATES = { root: "committed", accepted: "accepted", rejected: "rejected", unreached: "not reached", bonus: "bonus" };
+const SOURCES = { root: "root", drafted: "drafted", retrieved: "retrieved", target: "the target\u2019s" };
 
 export class NodePanel {
   constructor(part) {
@@ -15,40 +17,37 @@ export class NodePanel {
   show(round, node, labelOf, locked) {
     const { part } = this;
     part.nodeHint.textContent = !round ? ""
-      : locked ? "Selected. Esc lets go." : "Where this draft ended. Click any node to look at it.";
+      : locked ? "Selected. Esc lets go." : "Where this draft ended. Click any node.";
     if (!round) return;
-    const isBonus = round.bonus && node === round.tree.token.length;
-    const token = isBonus ? round.bonus.token : round.tree.token[node];
+    const isBonus = bonusAt(round, node);
+    const token = tokenOf(round, node);
     part.nodeToken.textContent = labelOf(token);
     part.nodeToken.title = "token " + token;
-    this.#chips(round, node, isBonus);
+    this.#chips(round, node);
     this.#facts(round, node, isBonus);
     this.#next(round, node, isBonus, labelOf);
   }
 
-  #chips(round, node, isBonus) {
-    const fate = isBonus ? "bonus" : round.fate[node];
-    const from = isBonus ? "target" : node === 0 ? "root" : round.tree.source[node] === RETRIEVAL ? "retrieval" : "draft";
+  #chips(round, node) {
+    const fate = fateOf(round, node);
+    const from = sourceOf(round, node);
     this.part.nodeChips.replaceChildren(
-      make("span", "cy-chip cy-fate-" + fate + (from === "retrieval" ? " cy-from-retrieval" : ""), FATES[fate]),
-      make("span", "cy-chip", from === "root" ? "root" : { draft: "from the drafter", retrieval: "retrieved", target: "from the target" }[from]),
-      make("span", "cy-chip", "depth " + (isBonus ? round.depth[round.bonus.parent] + 1 : round.depth[node])));
+      make("span", "cy-chip cy-fate-" + fate + (from === "retrieved" ? " cy-from-retrieval" : ""), FATES[fate]),
+      make("span", "cy-chip", SOURCES[from]),
+      make("span", "cy-chip", "depth " + depthOf(round, node)));
   }
 
   #facts(round, node, isBonus) {
     const drafted = !isBonus && node > 0;
-    const parent = isBonus ? round.bonus.parent : round.tree.parent[node];
-    const target = isBonus ? targetLogprob(round, parent, round.bonus.token) : drafted ? round.verdict.logprob[node] : null;
-    const rank = isBonus ? round.verdict.top_token[parent].indexOf(round.bonus.token) + 1
-      : drafted ? round.verdict.rank[node] : 0;
-    const siblings = drafted ? round.children[parent].filter((n) => round.tree.logprob[n] !== null) : [];
-    const draftRank = drafted && round.tree.logprob[node] !== null
-      ? 1 + siblings.filter((n) => round.tree.logprob[n] > round.tree.logprob[node]).length : 0;
+    const target = targetOf(round, node);
+    const rank = draftRank(round, node);
     const facts = [
-      ["Drafter", probability(drafted ? round.tree.logprob[node] : null), draftRank ? "rank " + draftRank : ""],
-      ["Target", probability(target), rank ? "rank " + rank : ""],
+      ["Drafter", probability(drafted ? round.tree.logprob[node] : null),
+        rank ? `rank ${rank.rank}${rank.among === "siblings" ? " of its siblings" : ""}` : ""],
+      ["Target", probability(target.logprob), target.rank ? "rank " + target.rank : ""],
       ["Path so far", probability(drafted ? round.cumulative[node] : null), "drafter"],
-      ["Entropy after", isBonus ? number(null) : number(round.verdict.entropy[node]), "nats, target"],
+      ["Entropy, nats", isBonus ? number(null) : number(round.verdict.entropy[node]),
+        `target \u00b7 ${entropyText(draftEntropy(round, node))} drafter`],
     ];
     this.part.nodeFacts.replaceChildren(...facts.flatMap(([name, value, note]) => {
       const dd = make("dd", "", value);
@@ -92,7 +91,7 @@ export class NodePanel {
     };
     const name = make("span", "cy-pair-token", labelOf(row.token));
     name.title = (row.token === choice ? "the target\u2019s choice here; " : "") +
-      (row.child === undefined ? "not in the tree" : graft ? "in the tree, retrieved" : "in the tree");
+      (row.child === undefined || GHOSTS.has(fate) ? "not in the tree" : graft ? "in the tree, retrieved" : "in the tree");
     line.append(bar("draft", row.draft), name, bar("target", row.target));
     return line;
   }

@@ -2,8 +2,9 @@
 
 import { make, write } from "./dom.js";
 import { milliseconds, number, percent } from "./glyphs.js";
+import { RETRIEVAL } from "./run_log.js";
 
-const STAGES = ["draft", "retrieve", "build", "compile", "verify", "walk", "commit", "update", "refresh"];
+export const STAGES = ["draft", "retrieve", "build", "compile", "verify", "walk", "commit", "update", "refresh"];
 const ONLY_WHERE_MEASURED = new Set(["retrieve", "refresh"]); // a run without a retrieval source has neither
 
 export function showFigures(part, log) {
@@ -31,7 +32,7 @@ function showComparison(part, comparison) {
   else {
     const margin = lossless.margin === null ? "" : `, margin ${lossless.margin.toPrecision(2)}`;
     const place = lossless.first_divergence;
-    write(part.lossless, `\u2260 differs${place === null ? "" : ` from token ${place}${margin}`}`);
+    write(part.lossless, `\u2260 differs${place === null ? "" : ` from token ${place + 1}${margin}`}`);
   }
 }
 
@@ -70,11 +71,13 @@ export function buildStages(part) {
   }));
 }
 
-// Bars of emitted tokens per round: accepted ones below, the bonus on top. A canvas, so a thousand rounds cost nothing.
+// Bars of emitted tokens per round: accepted ones below, the bonus on top. They are drawn once for what has come in; the
+// slider's thumb marks the round on show, so that scrubbing draws nothing, in a run of thousands of rounds too.
 export class Strip {
   constructor(canvas, slider) {
     this.canvas = canvas;
     this.slider = slider;
+    this.drawn = null; // what the canvas shows
     this.size = { width: 0, height: 0 };
     this.readColours();
     new ResizeObserver(([entry]) => {
@@ -86,48 +89,46 @@ export class Strip {
   readColours() {
     const style = getComputedStyle(this.canvas);
     const colour = (name) => style.getPropertyValue("--cy-" + name).trim();
-    this.colour = { accepted: colour("accepted"), retrieval: colour("retrieval"), bonus: colour("bonus") };
+    this.colour = { accepted: colour("accepted"), retrieval: colour("retrieval-line"), bonus: colour("bonus") };
+    this.drawn = null;
   }
 
-  show(log, current) {
+  show(log) {
     this.log = log;
-    this.current = current;
     this.draw();
   }
 
   draw() {
-    const { canvas, log } = this;
+    const { canvas, slider } = this;
     const { width, height } = this.size;
     if (!width || !height) return;
     const ratio = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
+    const rounds = this.log?.rounds ?? [];
+    const key = [this.log?.id, rounds.length, width, height, ratio].join();
+    if (this.drawn === key) return;
+    this.drawn = key;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
     const pen = canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    const rounds = log?.rounds ?? [];
-    if (!rounds.length) return;
-    const slot = Math.min(30, width / rounds.length);
-    this.slider.style.width = slot * rounds.length + "px";
-    this.slider.style.setProperty("--slot", slot + "px");
-    const room = height - 8;
-    const unit = room / Math.max(4, log.longest);
+    const slot = Math.min(30, width / Math.max(1, rounds.length));
+    slider.style.width = slot * rounds.length + "px";
+    slider.style.setProperty("--slot", slot + "px");
+    rounds.forEach((round, index) => this.#bar(pen, round, index, slot));
+  }
+
+  #bar(pen, round, index, slot) {
+    const { height } = this.size;
+    const unit = (height - 8) / Math.max(4, this.log.longest);
     const gap = slot > 6 ? Math.min(4, slot * 0.22) : slot > 2.5 ? 1 : 0;
-    rounds.forEach((round, index) => {
-      pen.globalAlpha = index === this.current ? 1 : 0.62;
-      let y = height - 4;
-      const block = (count, name) => {
-        if (!count) return;
-        const tall = count * unit;
-        y -= tall;
-        pen.fillStyle = this.colour[name];
-        pen.fillRect(index * slot + gap / 2, y + 0.5, slot - gap, Math.max(1, tall - 1));
-      };
-      const grafted = round.path.slice(1).filter((node) => round.tree.source[node] === 2).length;
-      block(round.accepted - grafted, "accepted");
-      block(grafted, "retrieval");
-      block(round.emitted.length - round.accepted, "bonus");
-    });
-    pen.globalAlpha = 1;
+    const grafted = round.path.slice(1).filter((node) => round.tree.source[node] === RETRIEVAL).length;
+    let y = height - 4;
+    for (const [count, name] of [[round.accepted - grafted, "accepted"], [grafted, "retrieval"],
+      [round.emitted.length - round.accepted, "bonus"]]) {
+      if (!count) continue;
+      y -= count * unit;
+      pen.fillStyle = this.colour[name];
+      pen.fillRect(index * slot + gap / 2, y + 0.5, slot - gap, Math.max(1, count * unit - 1));
+    }
   }
 }

@@ -3,7 +3,12 @@
 import { label } from "./glyphs.js";
 
 const DRAFT = 1;
+const TRACE = new Set(["header", "round", "summary", "comparison"]); // the rest is only said to the page
 export const RETRIEVAL = 2;
+
+// Fates of nodes that are shown without being in the tree, where another tree is supposed in the recorded one's place
+// (see whatif/supposed.js): only in the recorded tree, waiting in the heap, not in the heap yet.
+export const GHOSTS = new Set(["gone", "waiting", "later"]);
 
 export class RunLog {
   constructor(id) {
@@ -11,6 +16,8 @@ export class RunLog {
     this.received = 0;
     this.header = null;
     this.rounds = [];
+    this.events = []; // as they came, to be written down again
+    this.text = null; // of a whole trace that was read from text
     this.summary = null;
     this.comparison = null;
     this.pieces = new Map();
@@ -19,8 +26,23 @@ export class RunLog {
     this.longest = 1; // the most tokens emitted in a round
   }
 
+  // A whole trace: JSON Lines.
+  static fromLines(id, text) {
+    const log = new RunLog(id);
+    for (const line of text.split("\n")) if (line.trim()) log.add(JSON.parse(line));
+    log.text = text;
+    log.events = [];
+    return log;
+  }
+
+  // The trace: JSON Lines, as read or as they came.
+  lines() {
+    return this.text ?? this.events.map((event) => JSON.stringify(event) + "\n").join("");
+  }
+
   add(event) {
     this.received += 1;
+    if (TRACE.has(event.kind)) this.events.push(event);
     if (event.kind === "header") this.header = event;
     else if (event.kind === "summary") this.summary = event;
     else if (event.kind === "comparison") this.comparison = event;
@@ -84,7 +106,7 @@ export class RunLog {
 
 // Depth, cumulative log-probability, children and fate of every node; a node's fate is one of
 // root, accepted, rejected (the target looked here and chose otherwise) and unreached.
-function derive(event) {
+export function derive(event) {
   const { parent, logprob, source } = event.tree;
   const count = parent.length;
   const depth = new Int32Array(count);

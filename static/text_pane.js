@@ -3,12 +3,12 @@
 import { make } from "./dom.js";
 import { prose } from "./glyphs.js";
 
+const CHUNK = 40; // rounds in a stretch of text that is painted on its own: marking a round repaints no other
+
 export class TextPane {
   constructor(host, onRound) {
     this.host = host;
-    this.spans = [];
-    this.rounds = 0;
-    this.current = null;
+    this.reset();
     host.addEventListener("click", (event) => {
       const round = event.target.closest("[data-round]")?.dataset.round;
       if (round !== undefined) onRound(Math.max(0, Number(round)));
@@ -17,7 +17,10 @@ export class TextPane {
 
   reset() {
     this.host.replaceChildren();
-    this.spans = [];
+    this.spans = []; // by token
+    this.inRound = new Map(); // those of a round
+    this.copied = [];
+    this.chunks = [];
     this.rounds = 0;
     this.current = null;
     this.started = false;
@@ -30,31 +33,48 @@ export class TextPane {
     const tokens = from === this.rounds && log.rounds.length === this.rounds ? [] : log.tokens(from);
     this.started = true;
     this.rounds = log.rounds.length;
-    const fresh = tokens.map(({ text, from: source, round }) => {
+    for (const { text, from: source, round } of tokens) {
       const span = make("span", "cy-token cy-token-" + source, prose(text));
       span.dataset.round = round;
-      return span;
-    });
-    this.spans.push(...fresh);
-    this.host.append(...fresh);
+      this.spans.push(span);
+      if (!this.inRound.has(round)) this.inRound.set(round, []);
+      this.inRound.get(round).push(span);
+      this.#chunk(round).append(span);
+    }
+  }
+
+  #chunk(round) {
+    const place = Math.floor(Math.max(0, round) / CHUNK);
+    if (!this.chunks[place]) this.host.append((this.chunks[place] = make("span", "cy-stretch")));
+    return this.chunks[place];
   }
 
   // Marks the round's tokens and keeps them in sight inside the pane, without moving the page.
   mark(round) {
     if (round === this.current) return;
-    for (const span of this.host.querySelectorAll(".cy-now")) span.classList.remove("cy-now");
+    for (const span of this.inRound.get(this.current) ?? []) span.classList.remove("cy-now");
     this.current = round;
-    const now = this.spans.filter((span) => Number(span.dataset.round) === round);
+    const now = this.inRound.get(round) ?? [];
     for (const span of now) span.classList.add("cy-now");
     const last = now[now.length - 1];
     if (last) requestAnimationFrame(() => this.#keepInSight(last)); // one look at the layout, after all has been written
   }
 
+  // Marks places of the output (0: the first token) that a node was copied from, `end` the token itself.
+  markCopied(places, end) {
+    for (const span of this.copied) span.classList.remove("cy-copied", "cy-copied-end");
+    this.copied = places.map((place) => this.spans[place]).filter(Boolean);
+    for (const span of this.copied) span.classList.add("cy-copied");
+    const last = this.spans[end];
+    if (!this.copied.length || !last) return;
+    last.classList.add("cy-copied-end");
+    requestAnimationFrame(() => this.#keepInSight(last));
+  }
+
   #keepInSight(last) {
     const { host } = this;
-    const top = last.offsetTop - host.offsetTop;
-    if (top < host.scrollTop || top + last.offsetHeight > host.scrollTop + host.clientHeight) {
-      host.scrollTop = top - host.clientHeight / 2;
-    }
+    const pane = host.getBoundingClientRect();
+    const { top, bottom } = last.getBoundingClientRect();
+    if (top < pane.top || bottom > pane.bottom) host.scrollTop += top - pane.top - host.clientHeight / 2;
   }
 }

@@ -2,15 +2,18 @@
 // selections. Colour, shape and dash mean the same everywhere: see canopy.css and the legend.
 
 import { layout } from "./tree_layout.js";
-import { number, plural, probability } from "./glyphs.js";
-import { RETRIEVAL } from "./run_log.js";
+import { plural } from "./glyphs.js";
+import { nodeFacts } from "./node_facts.js";
+import { GHOSTS, RETRIEVAL } from "./run_log.js";
+import { fillTip } from "./tip.js";
 
 const PAD = { left: 30, right: 84, top: 22, bottom: 18 };
 const LETTER = 6.7; // width of a letter of the label font
 const NARROWEST = 54; // of a column on a phone, where not the whole tree was asked for
 const PHONE = 600;
-const COLOURS = ["ink", "muted", "faint", "surface", "accepted", "draft", "draft-line", "retrieval", "retrieval-line",
+const COLOURS = ["ink", "muted", "surface", "accepted", "draft", "draft-line", "retrieval", "retrieval-line",
   "bonus", "select", "edge"];
+const DIMMED = 0.2; // what is left of a node that is not emphasised
 const reduceText = (text, limit) => (text.length > limit ? text.slice(0, Math.max(1, limit - 1)) + "\u2026" : text);
 
 // What is taken on the canvas: boxes by bands of height, each with its owner, who does not stand in its own way.
@@ -40,14 +43,18 @@ export class TreeView {
     this.canvas = host.querySelector("canvas");
     this.tip = host.querySelector(".cy-tip");
     this.context = this.canvas.getContext("2d");
+    this.drawing = document.createElement("canvas"); // the tree without what the pointer changes: hovering redraws none
     this.onSelect = onSelect;
     this.round = null;
     this.selected = null;
     this.hovered = null;
     this.moved = false; // the user has zoomed or panned: keep the view across rounds
     this.columns = 1;
+    this.asleep = false; // another view stands in its place: nothing is drawn until it wakes
     this.pointers = new Map();
     this.size = { width: 0, height: 0 };
+    this.magnified = 1;
+    this.lit = null;
     this.readColours();
     this.#listen();
   }
@@ -58,8 +65,11 @@ export class TreeView {
     this.labelOf = labelOf;
     this.columns = Math.max(1, columns);
     this.plan = round ? layout(round) : null;
+    this.ranks = null;
+    this.placed = null;
     this.selected = null;
     this.hovered = null;
+    this.lit = null;
     this.tip.hidden = true;
     if (!this.moved) this.#fitAll();
     this.#anchor();
@@ -68,11 +78,30 @@ export class TreeView {
 
   select(node) {
     this.selected = node;
+    this.#present();
+  }
+
+  sleep(on) {
+    this.asleep = on;
     this.draw();
+  }
+
+  // Dims all but these nodes, until the next round is shown; null dims none. The bonus is the node after the last.
+  emphasise(nodes) {
+    this.lit = nodes && new Set(nodes);
+    this.draw();
+  }
+
+  // Draws everything larger, for a room to read.
+  magnify(factor) {
+    if (factor === this.magnified) return;
+    this.magnified = factor;
+    this.#resize();
   }
 
   // All of the tree; with `path`, the accepted path and what stood beside it.
   fit(path = false) {
+    if (this.asleep) return;
     this.moved = path;
     this.#fitAll(0);
     if (path && this.round) this.#focusPath();
@@ -92,7 +121,7 @@ export class TreeView {
     const { width, height } = this.size;
     this.left = PAD.left + Math.min(56, 6.7 * this.#labelOf(0).length);
     const room = width - this.left - Math.min(PAD.right, width * 0.14);
-    this.scale = { x: Math.min(250, Math.max(narrowest, room / this.columns)),
+    this.scale = { x: Math.min(Math.max(250, width * 0.2), Math.max(narrowest, room / this.columns)),
       y: Math.min(30, (height - PAD.top - PAD.bottom) / Math.max(1, this.plan.rows - 1)) };
     // Where columns stay legible at the price of the far end, the end of the accepted path stays in sight.
     const end = this.round.depth[this.round.end] + 1.2;
@@ -137,7 +166,9 @@ export class TreeView {
   }
 
   // Where a node stands, in CSS pixels of the canvas.
-  place(node) { return { x: this.#x(node), y: this.#y(node) }; }
+  place(node) { return { x: this.#x(node) * this.magnified, y: this.#y(node) * this.magnified }; }
+
+  #point(event) { return { x: event.offsetX / this.magnified, y: event.offsetY / this.magnified }; }
 
   // ---- what a node is -------------------------------------------------------------------------------------------
 
@@ -159,28 +190,96 @@ export class TreeView {
     const fate = this.#fate(node);
     if (fate === "root") return 6.5;
     if (fate === "bonus") return 6;
+    if (this.round.half) return Math.max(4.5, size * crowd);
     if (fate === "accepted") return Math.max(5, size);
+    if (fate === "later") return 1.2;
     return (fate === "rejected" ? Math.max(3, Math.min(5, size)) : Math.min(5, size)) * crowd;
   }
 
   // ---- drawing --------------------------------------------------------------------------------------------------
 
   draw() {
-    if (!this.size.width) return;
-    const ratio = window.devicePixelRatio || 1;
-    const pen = this.context;
+    if (!this.size.width || this.asleep) return;
+    const ratio = (window.devicePixelRatio || 1) * this.magnified;
+    const pen = this.drawing.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, this.size.width, this.size.height);
-    if (!this.plan) return;
+    if (!this.plan) return this.#present();
     if (!this.scale) this.#fitAll();
+    this.#measure();
+    this.#drawAll(pen);
+    this.#present();
+  }
+
+  // The tree as it is seen, on any pen that can do what is done here with a canvas: pictures.js brings others.
+  paint(pen) {
+    if (!this.scale) this.#fitAll();
+    this.#measure();
+    this.#drawAll(pen);
+    this.#drawMarks(pen);
+  }
+
+  #drawAll(pen) {
     this.#drawColumns(pen);
-    this.#drawEdges(pen);
-    this.#drawNodes(pen);
+    const { lit } = this;
+    if (lit) {
+      pen.globalAlpha = DIMMED;
+      this.#drawTree(pen, (node) => !lit.has(node));
+      pen.globalAlpha = 1;
+    }
+    this.#drawTree(pen, (node) => !lit || lit.has(node));
+    this.#drawSupposed(pen);
     this.#drawLabels(pen);
   }
 
+  // Where every node stands and how large it is, reckoned once for a drawing.
+  #measure() {
+    const { total } = this.plan;
+    this.placed = { x: new Float32Array(total), y: new Float32Array(total), radius: new Float32Array(total) };
+    for (let node = 0; node < total; node++) {
+      this.placed.x[node] = this.#x(node);
+      this.placed.y[node] = this.#y(node);
+      this.placed.radius[node] = this.#radius(node);
+    }
+  }
+
+  // The drawing, and on it the rings of the node under the pointer and of the selected one, and their labels, whatever
+  // else had to go.
+  #present() {
+    const { context: pen, drawing } = this;
+    if (this.asleep || !drawing.width || !drawing.height) return;
+    const ratio = (window.devicePixelRatio || 1) * this.magnified;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, drawing.width, drawing.height);
+    pen.drawImage(drawing, 0, 0);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    if (this.plan && this.placed) this.#drawMarks(pen);
+  }
+
+  #drawMarks(pen) {
+    this.#ring(pen, this.hovered, this.colour.muted, 1.5);
+    this.#ring(pen, this.selected, this.colour.select, 2.2);
+    for (const node of new Set([this.selected, this.hovered])) {
+      if (node === null || node >= this.plan.total || this.labelled.has(node)) continue;
+      const x = this.placed.x[node] + (node === 0 ? -1 : 1) * (this.placed.radius[node] + 6);
+      const room = node === 0 ? 9 : Math.floor((this.size.width - x - 2) / LETTER);
+      const text = reduceText(this.#labelOf(node), Math.min(16, room));
+      const width = text.length * LETTER + 4;
+      pen.fillStyle = this.colour.surface;
+      pen.fillRect(node === 0 ? x - width + 2 : x - 2, this.#labelHeight(node) - 7, width, 14);
+      pen.textBaseline = "middle";
+      pen.strokeStyle = this.colour.surface;
+      this.#drawLabel(pen, node, text, x, this.#labelHeight(node), true);
+    }
+  }
+
+  #drawTree(pen, wanted) {
+    this.#drawEdges(pen, wanted);
+    this.#drawNodes(pen, wanted);
+  }
+
   #drawColumns(pen) {
-    pen.fillStyle = this.colour.faint;
+    pen.fillStyle = this.colour.muted;
     pen.font = "10px " + this.font;
     pen.textAlign = "center";
     pen.textBaseline = "alphabetic";
@@ -192,27 +291,31 @@ export class TreeView {
 
   #edge(pen, node) {
     const above = this.plan.parent(node);
-    const x0 = this.#x(above);
-    const x1 = this.#x(node);
-    const y0 = this.#y(above);
-    const y1 = this.#y(node);
+    const { x, y } = this.placed;
+    const x0 = x[above];
+    const x1 = x[node];
+    const y0 = y[above];
+    const y1 = y[node];
     const bend = x0 + (x1 - x0) * 0.5;
     pen.moveTo(x0, y0);
     pen.bezierCurveTo(bend, y0, bend, y1, x1, y1);
   }
 
   // One stroke per kind, the accepted path last.
-  #drawEdges(pen) {
-    const groups = { unreached: [], unreachedGraft: [], rejected: [], rejectedGraft: [], accepted: [], acceptedGraft: [] };
+  #drawEdges(pen, wanted) {
+    const groups = { ghost: [], later: [], unreached: [], unreachedGraft: [], rejected: [], rejectedGraft: [], accepted: [], acceptedGraft: [] };
     for (let node = 1; node < this.plan.count; node++) {
-      groups[this.#fate(node) + (this.#retrieved(node) ? "Graft" : "")].push(node);
+      if (!wanted(node)) continue;
+      const fate = this.#fate(node);
+      groups[fate === "later" ? fate : GHOSTS.has(fate) ? "ghost" : fate + (this.#retrieved(node) ? "Graft" : "")].push(node);
     }
     const thin = this.scale.y < 4 ? 0.6 : 1;
+    this.#stroke(pen, groups.ghost, this.colour.faint, thin, [2, 4]);
     this.#stroke(pen, groups.unreached, this.colour.edge, thin, []);
-    this.#stroke(pen, groups.unreachedGraft, this.colour.faint, thin, [4, 3]);
+    this.#stroke(pen, groups.unreachedGraft, this.colour.edge, thin, [4, 3]);
     this.#stroke(pen, groups.rejected, this.colour["draft-line"], 1.2, []);
     this.#stroke(pen, groups.rejectedGraft, this.colour["retrieval-line"], 1.4, [4, 3]);
-    if (this.round.bonus) this.#stroke(pen, [this.plan.count], this.colour.bonus, 2, [1.5, 4]);
+    if (this.round.bonus && wanted(this.plan.count)) this.#stroke(pen, [this.plan.count], this.colour.bonus, 2, [1.5, 4]);
     this.#stroke(pen, groups.acceptedGraft, this.colour.accepted, 3, [7, 4]);
     this.#stroke(pen, groups.accepted, this.colour.accepted, 3, []);
   }
@@ -230,9 +333,9 @@ export class TreeView {
   }
 
   #shape(pen, node, grow = 0) {
-    const x = this.#x(node);
-    const y = this.#y(node);
-    const r = this.#radius(node) + grow;
+    const x = this.placed.x[node];
+    const y = this.placed.y[node];
+    const r = this.placed.radius[node] + grow;
     if (this.#isBonus(node)) {
       const d = r * 1.2;
       pen.moveTo(x, y - d); pen.lineTo(x + d, y); pen.lineTo(x, y + d); pen.lineTo(x - d, y); pen.closePath();
@@ -245,25 +348,68 @@ export class TreeView {
     }
   }
 
-  #drawNodes(pen) {
-    const order = { unreached: [], rejected: [], rejectedGraft: [], accepted: [], bonus: [], root: [] };
+  #drawNodes(pen, wanted) {
+    const order = { later: [], gone: [], waiting: [], unreached: [], rejected: [], rejectedGraft: [], accepted: [], bonus: [], root: [] };
     for (let node = 0; node < this.plan.total; node++) {
+      if (!wanted(node)) continue;
       const fate = this.#fate(node);
       order[fate === "rejected" && this.#retrieved(node) ? "rejectedGraft" : fate].push(node);
     }
     const { colour } = this;
-    this.#fill(pen, order.unreached, colour.surface, colour.muted);
+    this.#fill(pen, order.later, colour.faint, colour.faint);
+    this.#fill(pen, order.gone, colour.surface, colour.faint, [2, 2]);
+    this.#fill(pen, order.waiting, colour.surface, colour["draft-line"]);
+    this.#fill(pen, order.unreached, this.round.half ? colour.faint : colour.surface, colour.muted);
     this.#fill(pen, order.rejected, colour.draft, colour["draft-line"]);
     this.#fill(pen, order.rejectedGraft, colour.retrieval, colour["retrieval-line"]);
     this.#fill(pen, order.bonus, colour.bonus, colour.surface);
     this.#fill(pen, order.accepted, colour.accepted, colour.surface);
     this.#fill(pen, order.root, colour.ink, colour.surface);
-    this.#ring(pen, this.hovered, colour.muted, 1.5);
-    this.#ring(pen, this.selected, colour.select, 2.2);
+    if (this.round.half) this.#openHalves(pen);
   }
 
-  #fill(pen, nodes, inside, outline) {
+  // In a supposed tree: a thin ring around what the recorded one has not, and what a step of its making touches.
+  #drawSupposed(pen) {
+    const { standing, lit } = this.round;
+    if (!standing) return;
+    pen.beginPath();
+    for (let node = 1; node < this.plan.count; node++) if (standing[node] === "here") this.#shape(pen, node, 2.6);
+    pen.strokeStyle = this.colour.ink;
+    pen.lineWidth = 1;
+    pen.stroke();
+    for (const { node, role } of lit ?? []) {
+      pen.setLineDash(role === "popped" ? [] : [3, 2]);
+      this.#ring(pen, node, role === "popped" ? this.colour.select : this.colour["draft-line"], role === "popped" ? 2.6 : 1.6);
+    }
+    pen.setLineDash([]);
+  }
+
+  // Two trees in one (`round.half` by node: "left" or "right" for a node of one, "" for one of both): the half of the
+  // tree that does not have the node stays open.
+  #openHalves(pen) {
+    const { half } = this.round;
+    const halved = [...half.keys()].filter((node) => half[node]);
+    const arcs = (span, grow) => {
+      pen.beginPath();
+      for (const node of halved) {
+        const r = this.#radius(node) + grow;
+        const start = half[node] === "left" ? -Math.PI / 2 : Math.PI / 2;
+        pen.moveTo(this.#x(node) + r * Math.cos(start), this.#y(node) + r * Math.sin(start));
+        pen.arc(this.#x(node), this.#y(node), r, start, start + span);
+      }
+    };
+    pen.fillStyle = this.colour.surface;
+    arcs(Math.PI, 0.8);
+    pen.fill();
+    pen.strokeStyle = this.colour.muted;
+    pen.lineWidth = 1.1;
+    arcs(2 * Math.PI, 0);
+    pen.stroke();
+  }
+
+  #fill(pen, nodes, inside, outline, dash = []) {
     if (!nodes.length) return;
+    pen.setLineDash(dash);
     pen.beginPath();
     for (const node of nodes) this.#shape(pen, node);
     pen.fillStyle = inside;
@@ -271,6 +417,7 @@ export class TreeView {
     pen.lineWidth = this.scale.y < 4 ? 0.6 : 1.1;
     pen.fill();
     pen.stroke();
+    pen.setLineDash([]);
   }
 
   #ring(pen, node, colour, width) {
@@ -285,41 +432,53 @@ export class TreeView {
   // Labels where there is room: accepted path first, then by cumulative probability. A label that would touch another
   // label or a node is cut to its column, and left out if that does not help. Bands of 13 pixels keep this cheap.
   #drawLabels(pen) {
-    const { plan, round } = this;
-    const path = new Set(round.path);
-    const rank = (node) =>
-      node === this.selected || node === this.hovered ? 4 : this.#isBonus(node) ? 3 : path.has(node) ? 2
-        : (this.#fate(node) === "rejected" ? 0.001 : 0) + this.#weight(node);
-    const ranks = Float64Array.from({ length: plan.total }, (_, node) => rank(node));
-    const order = Array.from({ length: plan.total }, (_, node) => node).sort((a, b) => ranks[b] - ranks[a]);
+    const { plan, placed } = this;
+    if (!this.ranks) this.#rankLabels();
     const taken = new Bands();
+    this.labelled = new Set();
     for (let node = 0; node < plan.total; node++) {
-      const r = this.#radius(node);
-      taken.add(this.#x(node) - r, this.#x(node) + r, this.#y(node), r, node);
+      const r = placed.radius[node];
+      taken.add(placed.x[node] - r, placed.x[node] + r, placed.y[node], r, node);
     }
     pen.textBaseline = "middle";
     pen.lineJoin = "round";
     pen.lineWidth = 3.5;
     pen.strokeStyle = this.colour.surface;
-    for (const node of order) {
-      const strong = ranks[node] >= 2 || node === 0;
-      if (strong || this.scale.x > 26) this.#placeLabel(pen, node, strong, taken);
+    for (const node of this.order) {
+      if (this.lit && !this.lit.has(node)) continue;
+      const strong = this.ranks[node] >= 2 || node === 0;
+      if (this.#fate(node) !== "later" && (strong || this.scale.x > 26)) this.#placeLabel(pen, node, strong, taken);
     }
+  }
+
+  // In which order labels are placed: the same in every view of a round.
+  #rankLabels() {
+    const { plan, round } = this;
+    const path = new Set(round.path);
+    const lit = round.lit?.[0]?.node;
+    this.ranks = Float64Array.from({ length: plan.total }, (_, node) => (node === lit ? 4 : this.#isBonus(node) ? 3
+      : path.has(node) ? 2
+      : GHOSTS.has(this.#fate(node)) ? 0.01 * this.#weight(node)
+      : (this.#fate(node) === "rejected" ? 0.001 : 0) + this.#weight(node)));
+    this.order = Uint32Array.from({ length: plan.total }, (_, node) => node).sort((a, b) => this.ranks[b] - this.ranks[a]);
   }
 
   #placeLabel(pen, node, strong, taken) {
     const root = node === 0;
     const y = this.#labelHeight(node);
     if (y < 4 || y > this.size.height - 16) return;
-    const x = this.#x(node) + (root ? -1 : 1) * (this.#radius(node) + 4);
+    const radius = this.placed.radius[node];
+    const x = this.placed.x[node] + (root ? -1 : 1) * (radius + 4);
     const room = root ? 9 : Math.floor((this.size.width - x - 2) / LETTER);
-    const own = Math.floor((this.scale.x - this.#radius(node) - 9) / LETTER);
+    const own = Math.floor((this.scale.x - radius - 9) / LETTER);
+    if (!strong && taken.touches(x, x + LETTER, y, 6, node)) return; // most labels of a large tree end here
     const full = reduceText(this.#labelOf(node), Math.min(strong ? 16 : 12, room));
     for (const text of [full, reduceText(full, Math.min(own, room))]) {
       const width = text.length * LETTER;
       const from = root ? x - width : x;
       if (text.length < Math.min(full.length, strong ? 2 : 3) || taken.touches(from, from + width, y, 6, node)) continue;
       taken.add(from, from + width, y, 6.5, node);
+      this.labelled.add(node);
       return this.#drawLabel(pen, node, text, x, y, strong);
     }
   }
@@ -340,7 +499,8 @@ export class TreeView {
 
   #drawLabel(pen, node, text, x, y, strong) {
     pen.font = (strong ? "600 " : "") + "11px " + this.font;
-    pen.fillStyle = strong || this.#fate(node) !== "unreached" ? this.colour.ink : this.colour.muted;
+    const fate = this.#fate(node);
+    pen.fillStyle = GHOSTS.has(fate) ? this.colour.faint : strong || fate !== "unreached" ? this.colour.ink : this.colour.muted;
     pen.textAlign = node === 0 ? "right" : "left";
     pen.strokeText(text, x, y);
     pen.fillText(text, x, y);
@@ -358,20 +518,23 @@ export class TreeView {
     canvas.addEventListener("dblclick", () => this.fit());
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
-      this.#zoom(Math.exp(-event.deltaY * 0.0015), event.offsetX, event.offsetY);
+      const { x, y } = this.#point(event);
+      this.#zoom(Math.exp(-event.deltaY * 0.0015), x, y);
     }, { passive: false });
     // The host's size is set by the style sheet, never by the canvas, so this cannot loop.
     new ResizeObserver(() => this.#resize()).observe(this.host);
   }
 
   #resize() {
-    const { clientWidth: width, clientHeight: height } = this.host;
-    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [this.host.clientWidth / this.magnified, this.host.clientHeight / this.magnified];
+    const ratio = (window.devicePixelRatio || 1) * this.magnified;
     if (!width || !height) return;
     if (width === this.size.width && height === this.size.height && this.canvas.width === Math.round(width * ratio)) return;
     this.size = { width, height };
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
+    this.drawing.width = this.canvas.width;
+    this.drawing.height = this.canvas.height;
     if (!this.moved) this.#fitAll();
     this.draw();
   }
@@ -393,14 +556,14 @@ export class TreeView {
   }
 
   #down(event) {
-    this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    this.pointers.set(event.pointerId, this.#point(event));
     this.dragged = this.pointers.size > 1;
     this.canvas.setPointerCapture(event.pointerId);
   }
 
   #move(event) {
     const before = this.pointers.get(event.pointerId);
-    const now = { x: event.offsetX, y: event.offsetY };
+    const now = this.#point(event);
     if (!before) return this.#hover(this.at(now.x, now.y), now);
     if (!this.plan || !this.scale) return;
     if (!this.dragged && Math.hypot(now.x - before.x, now.y - before.y) < 4) return;
@@ -421,9 +584,10 @@ export class TreeView {
     const tapped = this.pointers.has(event.pointerId) && !this.dragged;
     this.pointers.delete(event.pointerId);
     if (!tapped) return;
-    this.selected = this.at(event.offsetX, event.offsetY);
+    const { x, y } = this.#point(event);
+    this.selected = this.at(x, y);
     this.onSelect(this.selected);
-    this.draw();
+    this.#present();
   }
 
   #hover(node, at) {
@@ -432,41 +596,18 @@ export class TreeView {
     this.canvas.style.cursor = node === null ? "grab" : "pointer";
     this.tip.hidden = node === null;
     if (node !== null) this.#fillTip(node, at);
-    this.draw();
+    this.#present();
   }
 
   #fillTip(node, at) {
-    const facts = this.describe(node);
-    this.tip.replaceChildren(...facts.map(([name, value], index) => {
-      const line = document.createElement(index ? "span" : "strong");
-      line.textContent = index ? name + " " + value : value;
-      return line;
-    }));
-    const { offsetWidth: width, offsetHeight: height } = this.tip;
-    const x = this.#x(node) + 14 + width > this.size.width ? this.#x(node) - width - 14 : this.#x(node) + 14;
-    const y = Math.min(Math.max(4, at.y - height - 12), this.size.height - height - 4);
-    this.tip.style.transform = `translate(${Math.round(Math.max(4, x))}px, ${Math.round(y)}px)`;
+    const { magnified, size } = this;
+    fillTip(this.tip, this.describe(node), { x: this.#x(node) * magnified, y: at.y * magnified },
+      { width: size.width * magnified, height: size.height * magnified });
   }
 
   // Name and value pairs of a node, as shown in the tooltip and read to screen readers.
   describe(node) {
-    const { round } = this;
-    if (this.#isBonus(node)) {
-      const place = round.verdict.top_token[round.bonus.parent].indexOf(round.bonus.token);
-      return [["token", this.#labelOf(node)], ["", "bonus: the target\u2019s own token"], ["target p",
-        probability(place < 0 ? null : round.verdict.top_logprob[round.bonus.parent][place])]];
-    }
-    const kind = node === 0 ? "root: the last committed token"
-      : (this.#retrieved(node) ? "retrieved" : "drafted") + ", " +
-        { accepted: "accepted", rejected: "rejected", unreached: "not reached" }[round.fate[node]];
-    const facts = [["token", this.#labelOf(node)], ["", kind]];
-    if (node > 0) {
-      facts.push(["draft p", probability(round.tree.logprob[node])]);
-      facts.push(["path p", probability(round.cumulative[node])]);
-      facts.push(["target p", probability(round.verdict.logprob[node]) + ", rank " + round.verdict.rank[node]]);
-    }
-    facts.push(["entropy after", number(round.verdict.entropy[node]) + " nats"]);
-    return facts;
+    return nodeFacts(this.round, node, this.labelOf);
   }
 
   // One sentence for screen readers.
@@ -474,7 +615,7 @@ export class TreeView {
     const { round } = this;
     if (!round) return "No round to show.";
     const kept = round.path.slice(1).map((node) => this.#labelOf(node)).join(" ");
-    return `Round ${position} of ${of}: ${plural(round.drafted, "drafted node")}, ${round.accepted} accepted` +
+    return (round.supposed ? `What if, ${round.supposed}: ` : "") + `Round ${position} of ${of}: ${plural(round.drafted, "drafted node")}, ${round.accepted} accepted` +
       (kept ? `: ${kept}` : "") + (round.bonus ? `. The target added ${this.labelOf(round.bonus.token)}.` : ".");
   }
 }
