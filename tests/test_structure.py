@@ -12,10 +12,10 @@ LAYERS = (
      "user_cache", "measuring", "files", "shipped"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
      "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows", "draws",
-     "round_costs", "host_layers", "kernel_linear"},
+     "round_costs", "host_layers", "kernel_linear", "weight_files", "fetch"},
     {"layout", "kv_cache", "scores", "host_body"},
-    {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store", "cost_probe"},
-    {"loop", "metrics", "trace", "trace_schema", "run", "replay", "calibrate"},
+    {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store", "cost_probe", "survey"},
+    {"loop", "metrics", "trace", "trace_schema", "run", "lanes", "replay", "calibrate"},
     {"training", "bench", "cli_bench", "cli_calibrate", "cli_generate", "cli_list", "cli_trace", "cli_train",
      "__main__"},
 )  # fmt: skip

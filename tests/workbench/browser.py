@@ -19,8 +19,9 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-features=LocalNetworkAccessChecks",  # a page of another host may frame this one
 ]
-READY = "() => window.canopy?.explore.tree.round"
+READY = "() => window.canopy?.explore?.tree.round"
 
 
 @contextmanager
@@ -56,9 +57,10 @@ def served(trace: Path | None = None, pause: float = 0.0) -> Iterator[str]:
     from workbench.page import build_page, launch_arguments
     from workbench.services import Services
 
-    page = build_page(Services(ReplayEngine(trace or WELCOME, pause)))
+    services = Services(ReplayEngine(trace or WELCOME, pause))
+    page = build_page(services)
     _, address, _ = page.launch(
-        server_name="127.0.0.1", server_port=free_port(), prevent_thread_lock=True, **launch_arguments()
+        server_name="127.0.0.1", server_port=free_port(), prevent_thread_lock=True, **launch_arguments(services)
     )
     yield address
     page.close()

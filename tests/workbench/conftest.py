@@ -1,0 +1,27 @@
+"""One browser and one served page for a module's tests, and a visitor of their own for each."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.workbench.browser import chromium, served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served() as found:
+        yield found
+
+
+@pytest.fixture
+def context(browser: Any) -> Iterator[Any]:
+    made = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield made
+    made.close()
