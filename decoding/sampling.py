@@ -99,7 +99,7 @@ def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) ->
     distinct = probs[:1] if probs.stride(0) == 0 else probs
     likeliest = top_k(distinct, count - 1).values.to(torch.float64).sum(-1) if count > 1 else distinct.new_zeros(1)
     # Which way it goes must not depend on what is drawn: the less likely outcomes would be drawn too often.
-    if bool((likeliest > (1 - _LEAST_LEFT) * distinct.sum(-1, dtype=torch.float64)).any()):
+    if bool((likeliest >= (1 - _LEAST_LEFT) * distinct.sum(-1, dtype=torch.float64)).any()):
         return _draw_from_the_rest(probs, count, rng)
     return _draw_around_gaps(distinct, len(probs), count, rng)
 

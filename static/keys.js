@@ -8,7 +8,8 @@ const PRESSING = "button, a, summary, input[type=checkbox], [role=button]";
 
 export function listenToKeys(explore) {
   const last = () => explore.log.rounds.length - 1;
-  const ready = () => !explore.part.keys.open && explore.log && explore.visible;
+  document.body.append(explore.part.keys); // to be seen from every tab
+  const ready = () => explore.log && explore.visible;
   listen({
     ArrowLeft: () => explore.scrub(explore.current - 1),
     ArrowRight: () => explore.scrub(explore.current + 1),
@@ -29,6 +30,9 @@ export function listenToKeys(explore) {
   }, ready, explore.part.slider);
 }
 
+// A dialog has the keys to itself: its Escape closes it.
+export const dialogOpen = () => document.querySelector("dialog[open]") !== null;
+
 // `actions` by key, with "Shift " in front of an arrow's; silent unless `ready()`. Arrows on a slider are its own, but
 // for the slider that they move anyway.
 export function listen(actions, ready, slider) {
@@ -36,7 +40,7 @@ export function listen(actions, ready, slider) {
     const action = actions[event.shiftKey && event.key in WALK ? "Shift " + event.key : event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const at = event.target instanceof Element ? event.target : document.body;
-    if (at.closest(TYPING) || !ready()) return;
+    if (at.closest(TYPING) || dialogOpen() || !ready()) return;
     const range = at.closest("input[type=range]");
     if (range && range !== slider) return;
     if (event.key === " " && at.closest(PRESSING)) return;

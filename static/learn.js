@@ -3,7 +3,7 @@
 
 import { openBundled } from "./bundled.js";
 import { make, onThemeChange, parts, write } from "./dom.js";
-import { TYPING } from "./keys.js";
+import { dialogOpen, TYPING } from "./keys.js";
 import { FIGURES } from "./learn/figures.js";
 import { Unresolved, resolve, runsOf } from "./learn/scene.js";
 import { LESSONS } from "./lessons/index.js";
@@ -225,7 +225,7 @@ export class Learn {
   #key(event) {
     if (!this.visible || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const at = event.target instanceof Element ? event.target : document.body;
-    if (at.closest(TYPING)) return;
+    if (at.closest(TYPING) || dialogOpen()) return;
     const actions = {
       ArrowRight: () => this.move(1),
       PageDown: () => this.move(1),

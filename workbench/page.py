@@ -45,7 +45,7 @@ def build_page(services: Services) -> gr.Blocks:
     """The page over its services."""
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         top_bar()
-        with gr.Tabs(elem_id="cy-tabs"):
+        with gr.Tabs(elem_id="cy-tabs", overflow_behavior="wrap"):
             for name, panel in PANELS.items():
                 with gr.Tab(name, id=name.lower(), elem_id=f"cy-tab-{name.lower()}"):
                     panel(services)

@@ -172,6 +172,7 @@ def healthy(http: httpx.Client) -> None:
 
 GOOD: dict[str, list[Any]] = {
     "/run": ["Why?", "small", "mini", "tree", {}, {"max_new_tokens": 4}, False, "", ""],
+    "/compare": ["Why?", [{"strategy": "tree"}], "small", {"max_new_tokens": 4}, ""],
     "/list": [],
     "/offer": ["small", "mini", "tree"],
     "/stop": ["0" * 16],

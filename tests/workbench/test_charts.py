@@ -220,7 +220,7 @@ def test_a_run_says_what_it_waits_for_over_the_tree(browser):
         busy = page.locator(".cy-busy")
         assert busy.is_hidden()
         page.locator("#cy-run").click()
-        page.wait_for_function("() => document.querySelector('.cy-busy').textContent === 'Loading small…'")
+        page.wait_for_function("() => document.querySelector('.cy-busy').textContent === 'Loading small'")
         assert busy.is_visible()
         page.wait_for_function(
             "() => canopy.explore.log.id !== 'recorded' && canopy.explore.current >= 0", timeout=30_000

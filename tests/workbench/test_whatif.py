@@ -169,9 +169,9 @@ def test_the_heap_pops_step_by_step(browser, replay):
         assert page.evaluate("() => [...canopy.explore.tree.plan.row].sort((a, b) => a - b)") == rows, "nothing moves"
     page.get_by_role("button", name="One pop back").click()
     assert page.evaluate(SHOWN)["drafted"] == 3
-    page.get_by_role("button", name="Play", exact=True).last.click()
+    page.locator("[data-part=whatPlay]").click()
     page.wait_for_function("() => canopy.explore.round.drafted >= 6", timeout=30_000)
-    page.get_by_role("button", name="Pause").last.click()
+    page.locator("[data-part=whatPlay]").click()
     page.select_option("[data-part=whatStrategy]", "linear")
     assert page.get_by_role("button", name="First").is_disabled()
     watch.check(replay)
@@ -208,7 +208,9 @@ def test_it_follows_a_run_that_is_coming_in(browser, replay):
     page.wait_for_function("() => canopy.explore.log.id !== 'recorded' && canopy.explore.log.summary", timeout=120_000)
     page.wait_for_function("() => canopy.whatif.survey.done === canopy.explore.log.rounds.length", timeout=30_000)
     assert page.evaluate(SHOWN)["drafted"] > 0
-    assert "mean of 70 rounds" in page.inner_text("[data-part=whatAllText]")
+    decided = page.evaluate("() => canopy.whatif.survey.planned")
+    assert 60 < decided <= 70, "all but the last few, whose text ends too soon"
+    assert f"mean of {decided} rounds" in page.inner_text("[data-part=whatAllText]")
     assert "calibration error" in page.inner_text("[data-part=whatCalibrationText]")
     watch.check(replay)
 
