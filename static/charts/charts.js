@@ -97,7 +97,8 @@ export class Charts {
     if (log !== this.log || current < 0) return;
     for (const chart of [this.tokens, this.speed, this.speedup]) chart.mark(current);
     const { accepted } = log.rounds[current];
-    this.depth.mark(accepted ? this.series.byDepth().findIndex(({ depth }) => depth === accepted) : null);
+    const bar = this.series.byDepth().findIndex(({ depth }) => depth === accepted);
+    this.depth.mark(bar < 0 ? null : bar); // while rounds come in, bars come later than marks
   }
 
   // ---- the four charts --------------------------------------------------------------------------------------------

@@ -77,5 +77,6 @@ class Watch:
         page.on("request", lambda request: self.hosts.add(request.url.split("/")[2] if "//" in request.url else ""))
 
     def check(self, address: str) -> None:
-        assert self.complaints == []
-        assert self.hosts - {"", address.split("/")[2]} == set()
+        strangers = self.hosts - {"", address.split("/")[2]}
+        assert not self.complaints, self.complaints
+        assert not strangers, strangers

@@ -29,7 +29,7 @@ FAMILY_LEVEL = 1e-4
 QUICK = [("plain", True), ("plain", False), ("cold, top-k", True), ("hot, top-p", False), ("all three", True)]
 THOROUGH = [(grower, name, lazy) for grower in GROWERS for name in ("plain", "all three") for lazy in (True, False)]
 LEVEL = FAMILY_LEVEL / (len(QUICK) + len(THOROUGH))
-COUNT = 600
+COUNT = 400
 """Sequences in the quick tests, the ones that must reject included."""
 
 

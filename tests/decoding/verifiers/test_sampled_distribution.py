@@ -62,13 +62,13 @@ def test_follows_the_target(verifier: str, replacement: bool, name: str) -> None
 def test_every_verifier_on_every_kind_of_draws(verifier: str, replacement: bool, name: str, one_pass: bool) -> None:
     sampling = SAMPLINGS[name]
     grow = drawing(sampling, one_pass, replacement=replacement)
-    assert p_value(sample(VERIFIERS[verifier](sampling), grow, 800, length=3, seed=22), sampling) > LEVEL
+    assert p_value(sample(VERIFIERS[verifier](sampling), grow, 500, length=3, seed=22), sampling) > LEVEL
 
 
 @pytest.mark.slow
 def test_eagle_on_trees_of_every_kind() -> None:
     sampling = SAMPLINGS["plain"]
-    assert p_value(sample(VERIFIERS["eagle"](sampling), mixed, 800, length=3, seed=23), sampling) > LEVEL
+    assert p_value(sample(VERIFIERS["eagle"](sampling), mixed, 500, length=3, seed=23), sampling) > LEVEL
 
 
 def keeping_the_target(target: Any, draft: Any, candidates: list[int], rng: torch.Generator) -> Choice:
