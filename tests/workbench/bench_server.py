@@ -60,13 +60,11 @@ def sessions(browser: Any, effort: Any) -> Iterator[dict[str, Any]]:
         for page in pages:
             page.wait_for_function(READY, timeout=120_000)
         runner, others = pages[0], pages[1:]
-        shown = "recorded"
-        for loaded in (False, True):  # the first run loads the model
-            runner.locator("#cy-run").click()
-            runner.wait_for_function("(id) => canopy.explore.log.id !== id", arg=shown, timeout=RUN_TIMEOUT)
-            shown = runner.evaluate("() => canopy.explore.log.id")
-            if not loaded:
-                runner.wait_for_function("() => canopy.explore.log.summary", timeout=RUN_TIMEOUT)
+        _ask_for(runner, effort.new_tokens)
+        _page_run(runner)  # loads the model
+        shown = runner.evaluate("() => canopy.explore.log.id")
+        runner.locator("#cy-run").click()
+        runner.wait_for_function("(id) => canopy.explore.log.id !== id", arg=shown, timeout=RUN_TIMEOUT)
         felt: list[float] = []
         blank: list[float] = []
         while not runner.evaluate("() => canopy.explore.log.summary !== null"):
@@ -89,6 +87,7 @@ def streaming(browser: Any, effort: Any) -> Iterator[dict[str, Any]]:
     with app() as (address, _):
         page = timed_page(browser, address)
         page.wait_for_function(READY, timeout=120_000)
+        _ask_for(page, effort.new_tokens)
         request = _page_run(page)["header"]  # loads the model
         with _decoder(request) as run_alone:
             run_alone()
@@ -98,6 +97,13 @@ def streaming(browser: Any, effort: Any) -> Iterator[dict[str, Any]]:
         page.context.close()
     row = Timing("tokens/s on the page (idle: the same run without a page)", watched, alone).row()
     yield row | {"target": "ratio .95"}
+
+
+def _ask_for(page: Any, new_tokens: int) -> None:
+    page.get_by_text("Text and sampling").click()
+    number = page.locator("#cy-set-text-max-new-tokens input[type=number]")
+    number.fill(str(new_tokens))
+    number.blur()
 
 
 def _page_run(page: Any) -> dict[str, Any]:

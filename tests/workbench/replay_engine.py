@@ -218,9 +218,10 @@ def shortened(item: Event, length: int) -> Iterator[Event]:
         below = [node for node, parent in enumerate(tree["parent"]) if parent == nodes[-1]]
         drafted = [*nodes, *below[: length + 1 - len(nodes)]]
         rows = {name: [verdict[name][node] for node in drafted] for name in verdict if name not in ("path", "bonus")}
+        columns = {name: [column[node] for node in drafted] for name, column in tree.items()}
+        columns["source"][0] = tree["source"][0]  # whatever it was in the larger tree, here it is the root
         yield item | {
-            "tree": {name: [column[node] for node in drafted] for name, column in tree.items()}
-            | {"parent": list(range(-1, len(drafted) - 1))},
+            "tree": columns | {"parent": list(range(-1, len(drafted) - 1))},
             "marginals": None,
             "verdict": rows | {"path": list(range(len(nodes))), "bonus": said[-1]},
             "emitted": said,

@@ -248,14 +248,6 @@ def test_the_race_plays_in_recorded_time(browser, replay):
     assert page.evaluate("() => canopy.compare.race.now") == stopped
 
 
-@pytest.mark.parametrize("width", [390, 768, 1440, 2560])
-def test_nothing_scrolls_sideways(browser, replay, width):
-    page, _ = opened(browser, replay, viewport={"width": width, "height": 844})
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    compared(page, [TREE, CHAIN, PARTED, FAILING])
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-
-
 def test_hostile_tokens_run_nothing(browser, tmp_path):
     path: Path = hostile_trace(tmp_path)
     with served(path) as address:

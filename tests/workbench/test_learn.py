@@ -269,14 +269,6 @@ def test_every_step_draws_and_nothing_jumps(browser, address):
     watch.check(address)
 
 
-@pytest.mark.parametrize("width", [390, 768, 1440, 2560])
-def test_nothing_scrolls_sideways(browser, address, width):
-    page, _ = opened(browser, address + "#learn=marginals.1", viewport={"width": width, "height": 844})
-    for lesson in range(8):
-        page.evaluate("async (lesson) => { await canopy.learn.go(lesson, 1); }", lesson)
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-
-
 # ---- what may come
 
 

@@ -148,12 +148,6 @@ def test_dark_mode_follows_the_system_and_the_button(browser, replay):
     assert page.evaluate(shade) != dark
 
 
-@pytest.mark.parametrize("width", [390, 768, 1440, 2560])
-def test_nothing_scrolls_sideways(browser, replay, width):
-    page, _ = opened(browser, replay, viewport={"width": width, "height": 844})
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-
-
 def test_a_run_streams_follows_and_stops(browser, replay):
     page, watch = opened(browser, replay)
     page.locator("#cy-run").click()

@@ -15,13 +15,9 @@ from tests.workbench.browser import READY, Watch
 from tests.workbench.test_page import HOSTILE, hostile_trace
 from tests.workbench.visiting import (
     FORMULAS,
-    ROWS,
-    SHORT,
     events,
     imported,
-    listed,
     opened,
-    prompted,
     saved,
 )
 
@@ -129,16 +125,3 @@ def test_the_stand_alone_page_replays_with_no_network(browser, hostile, tmp_path
     assert watch.hosts - {"", "example.com"} == set()
     assert all("Content Security Policy" in text for text in watch.complaints)
     alone.close()
-
-
-@pytest.mark.parametrize("width", [390, 768, 1440, 2560])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_tab_never_scrolls_sideways(browser, address, width, scheme):
-    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
-    page, _ = opened(context, address)
-    imported(page, prompted(SHORT, "long " * 200), "a rather long name of a file " * 6 + ".jsonl")
-    listed(page, 1)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    for cell in page.locator(f"{ROWS} .cy-run-actions").all():
-        assert cell.evaluate("(cell) => cell.scrollWidth <= cell.clientWidth + 1"), "no button is cut off"
-    context.close()

@@ -176,15 +176,6 @@ def test_every_view_draws_selects_and_says_the_same(browser, address, name):
     watch.check(address)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
-def test_no_view_scrolls_the_page_sideways(browser, address, width, theme):
-    page, _ = opened(browser, address, viewport={"width": width, "height": 844}, color_scheme=theme)
-    for name in NAMES:
-        shown(page, name)
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-
-
 def test_a_run_without_rounds_says_that_they_come(browser, address):
     page, watch = opened(browser, address)
     header = WELCOME.read_text(encoding="utf-8").splitlines()[0]

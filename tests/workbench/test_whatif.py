@@ -225,11 +225,3 @@ def test_hostile_tokens_run_nothing(browser, replay, tmp_path):
     shown = page.inner_text(".cy-whatif")
     assert any(text.replace(" ", "·") in shown for text in HOSTILE[:5])
     watch.check(replay)
-
-
-@pytest.mark.parametrize("width", [390, 1100, 2560])
-def test_nothing_scrolls_sideways(browser, replay, width):
-    page, _ = asking(browser, replay, viewport={"width": width, "height": 844})
-    page.select_option("[data-part=whatStrategy]", "dynatree")
-    page.get_by_text("Settings of this strategy").click()
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
