@@ -12,7 +12,7 @@ from tests.workbench.browser import READY, Watch, chromium, served
 from tests.workbench.synthetic_trace import write_synthetic
 from tests.workbench.test_page import HOSTILE, ROUND, hostile_trace, opened
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 OPEN = """async ([text, comparison]) => {
     const { RunLog } = await import(new URL("canopy/run_log.js", location.href));
     const log = RunLog.fromLines("run-" + Math.random(), text);

@@ -11,7 +11,7 @@ from tests.workbench.browser import READY, Watch, chromium, served
 from tests.workbench.replay_engine import WELCOME, shortened
 from tests.workbench.test_page import HOSTILE, hostile_trace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FINISHED = "() => !canopy.compare.running && canopy.compare.lanes.length"
 TREE = {"drafter": "mini", "strategy": "tree"}

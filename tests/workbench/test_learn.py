@@ -12,7 +12,7 @@ from decoding.strategies.best_first import best_prefixes
 from decoding.trace import Trace, read_trace
 from tests.workbench.browser import READY, Watch, chromium, served
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 STATIC = Path(__file__).parents[2] / "static"
 LARGEST_LESSON_TRACE = 400_000
 HOSTILE = ("<img src=x onerror=window.pwned=1>", "${window.pwned=1}", "{{value}}", "{bonus}", "\u202eevil\u200b\u0007")

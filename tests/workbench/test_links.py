@@ -8,7 +8,7 @@ import pytest
 from tests.workbench.browser import READY, Watch
 from tests.workbench.visiting import LINES, ROWS, SHORT, imported, listed, opened, prompted, shared
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ROUNDS = sum(event["kind"] == "round" for event in map(json.loads, LINES))
 LAST_NODE = len(json.loads(LINES[2])["tree"]["token"])
 """Of the second round: the bonus."""

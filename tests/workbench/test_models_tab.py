@@ -342,6 +342,7 @@ HOSTILE = "<img src=x onerror=window.pwned=1>${window.pwned=1}\u202e/x"
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_load_look_and_unload_in_the_browser() -> None:
     with chromium() as browser, served(pause=0.05) as address:
         page, watch = opened(browser, address)
@@ -378,6 +379,7 @@ def test_load_look_and_unload_in_the_browser() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_a_hostile_name_runs_nothing_and_nothing_scrolls_sideways() -> None:
     with chromium() as browser, served() as address:
         page, watch = opened(browser, address, viewport={"width": 390, "height": 844}, color_scheme="dark")

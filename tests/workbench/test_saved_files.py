@@ -21,7 +21,7 @@ from tests.workbench.visiting import (
     saved,
 )
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def hostile_text(folder: Path) -> str:

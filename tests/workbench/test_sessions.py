@@ -26,7 +26,7 @@ from tests.workbench.visiting import (
     saved,
 )
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 # ---- the list ------------------------------------------------------------------------------------------------------

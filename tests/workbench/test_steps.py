@@ -235,6 +235,7 @@ def test_steps_over_the_embedded_model_while_another_run_decodes() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_step_run_on_and_stop_in_the_browser() -> None:
     with chromium() as browser, served(pause=0.02) as address:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()

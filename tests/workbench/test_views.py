@@ -26,7 +26,7 @@ from tests.workbench.browser import READY, Watch, chromium, served
 from tests.workbench.replay_engine import WELCOME
 from tests.workbench.test_page import HOSTILE, hostile_trace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NAMES = ("tree", "mass", "marginals", "mask", "table")
 OPEN = """async ([text, round]) => {
   const { RunLog } = await import("/canopy/run_log.js");

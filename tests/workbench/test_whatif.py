@@ -12,7 +12,7 @@ from tests.workbench.replay_engine import WELCOME
 from tests.workbench.test_page import HOSTILE, hostile_trace, opened
 from tests.workbench.test_whatif_planners import without_marginals
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LIT = "() => canopy.explore.round.lit.map(({ node, role }) => [role, canopy.explore.round.fate[node]])"
 SHOWN = """() => {
   const { round } = canopy.explore;

@@ -23,7 +23,7 @@ from decoding.types import Marginals, Tree
 from tests.workbench.browser import chromium
 from tests.workbench.replay_engine import WELCOME
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ONE_PASS = ("ddtree", "linear", "graft-block")
 LAYERED = ("fixed", "recycle", "eagle", "dynatree", "opt_tree", "ddd", "echo", "graft")
 PLANNERS = (*ONE_PASS, *LAYERED)
