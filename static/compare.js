@@ -1,6 +1,8 @@
-// The Compare tab: several ways to decode one prompt, run one after another by the server, set side by side here.
+// The Compare tab: several ways to decode one prompt, run one after another by the server, set side by side here. It opens
+// on a recorded comparison, so that there is something to see before any model is loaded.
 
 import { Setup } from "./compare_setup.js";
+import { Comparisons } from "./comparisons.js";
 import { DifferenceView } from "./difference_view.js";
 import { parts, write } from "./dom.js";
 import { EventStream } from "./event_stream.js";
@@ -10,12 +12,13 @@ import { Lane, PLAIN } from "./lanes.js";
 import { LinkedTrees } from "./linked_trees.js";
 import { showMetrics } from "./metrics_table.js";
 import { Race } from "./race.js";
+import { RunLog } from "./run_log.js";
 import { shelf } from "./shelf.js";
 
 export class Compare {
   constructor({ element, props, server, watch }) {
     const part = (this.part = parts(element));
-    this.lanes = [];
+    this.ran = []; // the lanes of the visitor's run at hand
     this.running = false;
     this.stream = new EventStream(server, (events, run) => this.#deal(events, run));
     const onOpen = (lane, round, node) => this.openInExplore(lane, round, node);
@@ -23,6 +26,7 @@ export class Compare {
     this.race = new Race(part, { onOpen, onRound: (lane, round) => this.#lookAt(lane, round) });
     this.trees = new LinkedTrees(part, { onOpen, onMove: () => this.difference?.at(this.trees.position) });
     this.difference = new DifferenceView(part);
+    this.comparisons = new Comparisons(part, (comparison) => this.#show(comparison));
     part.run.onclick = part.retry.onclick = () => this.#start();
     part.stop.onclick = () => this.#stop();
     part.dismiss.onclick = () => { part.notice.hidden = true; };
@@ -34,6 +38,12 @@ export class Compare {
       " ": () => this.race.toggle(),
     }, () => this.lanes.length && part.results.offsetParent !== null, part.linkSlider);
     watch("value", () => this.stream.receive(props.value));
+    this.comparisons.openRecorded();
+  }
+
+  // Those on show.
+  get lanes() {
+    return this.comparisons.shown?.lanes ?? [];
   }
 
   // ---- a comparison, as the buttons see it ------------------------------------------------------------------------
@@ -46,8 +56,10 @@ export class Compare {
   // What the server is asked, as one JSON text.
   begin() {
     this.#setRunning(true);
+    this.ran = [];
+    this.asked = this.setup.value;
     this.#status("Waiting for the device\u2026");
-    return JSON.stringify({ ticket: this.stream.begin(), ...this.setup.value });
+    return JSON.stringify({ ticket: this.stream.begin(), ...this.asked });
   }
 
   async #stop() {
@@ -63,10 +75,11 @@ export class Compare {
       this.#notice("The server does not answer.", "What has come so far stays here. See whether the server still runs, then try again.");
     }
     this.#setRunning(false);
-    const stopped = this.lanes.some((lane) => lane.log.summary?.finish === "interrupted") || !this.lanes.at(-1)?.log.received;
-    const failed = this.lanes.filter((lane) => lane.error).length;
-    this.#status(!this.lanes.length ? "Nothing was run" : stopped ? "Stopped" : failed ? `Finished; ${failed} failed` : "Finished");
-    if (this.lanes.length) this.#refresh();
+    const { ran } = this;
+    const stopped = ran.some((lane) => lane.log.summary?.finish === "interrupted") || !ran.at(-1)?.log.received;
+    const failed = ran.filter((lane) => lane.error).length;
+    this.#status(!ran.length ? "Nothing was run" : stopped ? "Stopped" : failed ? `Finished; ${failed} failed` : "Finished");
+    this.#refreshOwn();
   }
 
   #setRunning(on) {
@@ -94,21 +107,15 @@ export class Compare {
       if (event.kind === "lanes") this.#begin(event.lanes, run);
       else if (event.kind === "status") this.#status(event.text);
       else if (number === undefined) this.#notice(event.message ?? "", event.hint);
-      else this.#add(this.lanes[number], event);
+      else this.#add(this.ran[number], event);
     }
-    if (this.lanes.length && this.lanes[0].log.id.startsWith(run)) this.#refresh();
+    this.#refreshOwn();
   }
 
   #begin(abouts, run) {
-    this.lanes = abouts.map((about, number) => new Lane(number, run, about));
-    const ways = this.lanes.slice(PLAIN + 1);
-    this.part.blank.hidden = true;
-    this.part.results.hidden = false;
-    this.difference.show(ways);
-    this.race.show(this.lanes);
-    this.trees.show(ways);
+    this.ran = abouts.map((about, number) => new Lane(number, about, new RunLog(run + "-" + number)));
+    this.comparisons.begin(this.ran, this.asked?.prompt ?? "");
     if (matchMedia("(max-width: 900px)").matches) this.part.results.scrollIntoView({ block: "start", behavior: "smooth" });
-    write(this.part.order, this.lanes.map((lane) => `${lane.letter} ${prose(lane.name)}`).join(", then "));
   }
 
   #add(lane, event) {
@@ -117,13 +124,28 @@ export class Compare {
     if (event.kind !== "header") return;
     const prompt = prose(event.prompt ?? "").slice(0, 40);
     shelf.add(lane.log, `${lane.letter} \u00b7 ${prose(lane.name)} \u00b7 ${prompt}`, "own");
-    this.#status(`Running ${lane.letter}, ${lane.name} (${lane.number + 1} of ${this.lanes.length})\u2026`);
+    this.#status(`Running ${lane.letter}, ${lane.name} (${lane.number + 1} of ${this.ran.length})\u2026`);
   }
 
-  #refresh() {
+  // ---- what is on show ------------------------------------------------------------------------------------------------
+
+  #show(comparison) {
+    const { lanes } = comparison;
+    const ways = lanes.slice(PLAIN + 1);
+    this.difference.show(ways);
+    this.race.show(lanes, this.running && !comparison.recorded);
+    this.trees.show(ways);
+    showMetrics(this.part, comparison);
+    write(this.part.order, lanes.map((lane) => `${lane.letter} ${prose(lane.name)}`).join(", then "));
+  }
+
+  // Events of the visitor's run have come.
+  #refreshOwn() {
+    const { shown } = this.comparisons;
+    if (!this.ran.length || shown.lanes !== this.ran) return;
     this.race.refresh(this.running);
     this.trees.refresh();
-    showMetrics(this.part, this.lanes);
+    showMetrics(this.part, shown);
   }
 
   // ---- going places ---------------------------------------------------------------------------------------------------

@@ -1,22 +1,23 @@
 // The lanes of a comparison: runs of one prompt that can be set against each other by text position and by time.
 // A text position is a number of tokens written; the first token comes from the prefill.
 
-import { RunLog } from "./run_log.js";
-
 export const PLAIN = 0;
-const LETTERS = ["P", "A", "B", "C", "D"];
+const LETTERS = "PABCDE";
 
 export class Lane {
-  // `about` is what the server says of it: {name, drafter, settings}.
-  constructor(number, run, about) {
+  // `about` is what is said of it: {name, drafter, settings}; `log` an empty run that `add` fills, or one that is complete.
+  constructor(number, about, log) {
     this.number = number;
     this.letter = LETTERS[number];
     this.about = about;
-    this.log = new RunLog(run + "-" + number);
+    this.log = log;
     this.error = null;
+    this.judgement = null; // of a recorded run: see judgement.js
     this.starts = []; // the text position at which each round began
     this.ends = []; // seconds from the request to the end of each round
-    this.written = 0;
+    this.written = log.header ? 1 : 0;
+    for (const round of log.rounds) this.#place(round);
+    if (log.summary) this.#stretch(log.summary);
   }
 
   get name() {
@@ -28,18 +29,20 @@ export class Lane {
     if (event.kind === "error") this.error = event;
     log.add(event);
     if (event.kind === "header") this.written = 1;
-    if (event.kind === "round") {
-      const round = log.rounds.at(-1);
-      this.starts.push(this.written);
-      this.ends.push((this.ends.at(-1) ?? this.prefill) + round.total);
-      this.written += round.emitted.length;
-    }
-    if (event.kind === "summary") this.#stretch(event.metrics?.decode_seconds);
+    if (event.kind === "round") this.#place(log.rounds.at(-1));
+    if (event.kind === "summary") this.#stretch(event);
+  }
+
+  #place(round) {
+    this.starts.push(this.written);
+    this.ends.push((this.ends.at(-1) ?? this.prefill) + round.total);
+    this.written += round.emitted.length;
   }
 
   // Between the measured stages of a round little is lost, but it is: the rounds share it, so that the end is the
   // measured end of the run.
-  #stretch(seconds) {
+  #stretch({ metrics }) {
+    const seconds = metrics?.decode_seconds;
     const stages = (this.ends.at(-1) ?? 0) - this.prefill;
     if (!(seconds > 0 && stages > 0)) return;
     this.ends = this.ends.map((end) => this.prefill + ((end - this.prefill) * seconds) / stages);
@@ -70,10 +73,15 @@ export class Lane {
     return this.log.header ? [this.log.header.first_token, ...this.log.rounds.flatMap((round) => round.emitted)] : [];
   }
 
-  // Where the text parts from plain decoding's, as the server found it; null where it does not, or is not known to.
-  // `node` is the node of `round` after which the target chose otherwise.
+  // How it stands to plain decoding, {speedup, lossless}: as judged here, or by the server; null where nobody has yet.
+  get comparison() {
+    return this.judgement ?? this.log.comparison;
+  }
+
+  // Where the text parts from plain decoding's; null where it does not, or is not known to. `node` is the node of
+  // `round` after which the target chose otherwise.
   get divergence() {
-    const lossless = this.log.comparison?.lossless;
+    const lossless = this.comparison?.lossless;
     if (!lossless || lossless.identical || !this.log.rounds.length) return null;
     const place = lossless.first_divergence;
     const index = this.roundAt(place);

@@ -89,8 +89,18 @@ export class LinkedTrees {
     this.part.trees.replaceChildren(...this.views.map((view) => view.element));
     this.part.trees.dataset.count = ways.length;
     this.#readColours();
-    this.at = this.first;
+    this.at = this.#telling;
     this.refresh();
+  }
+
+  // Where to begin: of the places where the first two ways both began a round, the one where they got most out of it.
+  get #telling() {
+    const [one, other = one] = this.views.map((view) => view.lane);
+    const shared = one.starts.filter((position) => other.starts.includes(position));
+    if (!shared.length) return this.first;
+    const accepted = (position) => [one, other].reduce((sum, lane) => sum + lane.log.rounds[lane.roundAt(position)].accepted, 0);
+    const best = shared.reduce((a, b) => (accepted(b) > accepted(a) ? b : a));
+    return this.byText ? best : one.roundAt(best);
   }
 
   get first() {

@@ -11,23 +11,24 @@ function draftShare({ stage_seconds: stages }) {
   return total ? ((stages.draft ?? 0) + (stages.retrieve ?? 0)) / total : null;
 }
 
-// Title, its convention, how it is read from a lane's figures, how it is written.
+// Title, its convention (two, where it is another one for recorded runs), how it is read from a lane's figures, how it is
+// written.
 const METRICS = [
   ["tokens / round", "bonus included: the papers\u2019 \u03c4", (f) => f.tokens_per_round, number],
   ["accepted / round", "bonus excluded: mean accepted tokens, MAT", (f) => f.accepted_per_round, number],
   ["acceptance rate", "accepted over drafted nodes; low for a wide tree by construction", (f) => f.acceptance_rate, (v) => percent(v, 1)],
   ["tokens / s", "after the first token", (f) => f.tokens_per_second, (v) => number(v, 1)],
-  ["speedup", "tokens / s over plain decoding\u2019s in this session of runs", (f, lane) => lane.log.comparison?.speedup ?? (lane.number === PLAIN && lane.log.summary ? 1 : null), (v) => (typeof v === "number" ? v.toFixed(2) + "\u00d7" : DASH)],
+  ["speedup", ["tokens / s over plain decoding\u2019s in this session of runs", "tokens / s over the recorded plain decoding\u2019s, each by its own recorded seconds"], (f, lane) => lane.comparison?.speedup ?? (lane.number === PLAIN && lane.log.summary ? 1 : null), (v) => (typeof v === "number" ? v.toFixed(2) + "\u00d7" : DASH)],
   ["first token", "TTFT: the prefill", (f) => f.ttft_seconds, milliseconds],
   ["per token", "TPOT: decode time per token after the first", (f) => f.tpot_seconds, milliseconds],
   ["draft share", "drafting and retrieving, of the time of all stages", draftShare, (v) => percent(v, 0)],
   ["rounds", "passes of the target after the prefill", (f) => f.rounds, (v) => number(v, 0)],
   ["new tokens", "the first one included", (f) => f.new_tokens, (v) => number(v, 0)],
   ["drafted", "nodes of all trees, roots not counted", (f) => f.drafted_tokens, (v) => number(v, 0)],
-  ["peak memory", "on a CPU: of the whole process, the models of all ways included", (f) => f.peak_memory_bytes, megabytes],
+  ["peak memory", ["on a CPU: of the whole process, the models of all ways included", "on a CPU: of the whole process, which ran this way alone"], (f) => f.peak_memory_bytes, megabytes],
 ];
 
-export function showMetrics(part, lanes) {
+export function showMetrics(part, { lanes, recorded }) {
   const head = make("tr");
   head.append(make("td"), ...lanes.map((lane) => {
     const cell = make("th");
@@ -41,7 +42,7 @@ export function showMetrics(part, lanes) {
     const line = make("tr");
     const name = make("th");
     name.scope = "row";
-    name.append(make("span", "", title), make("small", "", convention));
+    name.append(make("span", "", title), make("small", "", Array.isArray(convention) ? convention[Number(recorded)] : convention));
     const values = lanes.map((lane, place) => read(figures[place], lane) ?? null);
     line.append(name, ...values.map((value, place) => {
       const cell = make("td", "", written(value));

@@ -60,7 +60,7 @@ export class NodePanel {
   #next(round, node, isBonus, labelOf) {
     const body = this.part.nodeNext;
     if (isBonus) {
-      body.replaceChildren(make("p", "cy-empty", "The bonus token is the root of the next round."));
+      body.replaceChildren(make("p", "cy-pairs-empty", "The bonus token is the root of the next round."));
       return;
     }
     const rows = new Map();

@@ -51,13 +51,13 @@ class LaneRow {
 
   #badge(running) {
     const { lane, badge } = this;
-    const lossless = lane.log.comparison?.lossless;
+    const lossless = lane.comparison?.lossless;
     const finish = lane.log.summary?.finish;
     const parted = lossless && !lossless.identical;
     const text = lane.error ? "failed" : lane.number === PLAIN ? "the baseline"
       : parted ? `\u2260 parts at token ${lossless.first_divergence + 1}` + marginText(lossless.margin)
         : lossless ? "\u2713 identical to plain decoding"
-          : lane.log.comparison ? "drawn at random: no token-by-token check"
+          : lane.comparison ? "drawn at random: no token-by-token check"
             : finish === "interrupted" ? "stopped: not compared" : finish ? "not compared"
               : !running ? "not run" : lane.log.header ? "running" : "waiting";
     write(badge, text);
@@ -176,13 +176,13 @@ export class Race {
     this.font = style.fontFamily;
   }
 
-  show(lanes) {
+  show(lanes, running) {
     this.toggle(false);
     this.lanes = lanes;
     this.rows = lanes.map((lane) => new LaneRow(lane, this.on));
     this.part.raceLanes.replaceChildren(...this.rows.map((row) => row.element));
     this.atEnd = true;
-    this.refresh(true);
+    this.refresh(running);
   }
 
   // Events have come.

@@ -6,7 +6,9 @@ import { plural } from "../glyphs.js";
 import { showCalibration } from "./calibration_chart.js";
 import { CurveChart } from "./curve_chart.js";
 import { showHeap } from "./heap_list.js";
+import { HeldNode } from "./held_node.js";
 import { PLANNERS, defaults } from "./planners.js";
+import { Player } from "./player.js";
 import { Ground, WITHIN, answer, shownRound } from "./question.js";
 import { showDifference, showMeans, showNotes, showParts, showScore } from "./readout.js";
 import { fillSettings } from "./settings_form.js";
@@ -14,7 +16,6 @@ import { Survey } from "./survey.js";
 import { why } from "./why.js";
 
 const WIDEST = 4; // the slider goes to so many times the recorded ranks: about as far as most rounds' records decide
-const POP_TIME = 650; // milliseconds from pop to pop
 
 export class WhatIf {
   constructor(explore) {
@@ -24,6 +25,8 @@ export class WhatIf {
     this.strategy = "ddtree";
     this.settings = Object.fromEntries(Object.keys(PLANNERS).map((name) => [name, defaults(name)]));
     this.budget = null;
+    this.held = new HeldNode();
+    this.player = new Player(this.part.whatPlay, { isOver: () => this.answer.nodes >= this.#horizon(), step: () => this.#step(1) });
     this.curve = new CurveChart(this.part.whatCurve, (budget) => this.setBudget(budget));
     this.#wire();
     explore.addEventListener("run", () => this.#newRun());
@@ -90,21 +93,12 @@ export class WhatIf {
     this.#step(by);
   }
 
-  play(on = !this.playing) {
-    clearTimeout(this.playing);
-    this.playing = null;
-    this.part.whatPlay.setAttribute("aria-pressed", String(on));
-    write(this.part.whatPlay, on ? "Pause" : "Play");
-    if (!on) return;
+  play(on = !this.player.playing) {
+    if (!on) return this.player.stop();
     this.part.whatShowHeap.checked = true;
     if (this.answer?.nodes >= this.#horizon()) this.#budgetTo(1);
     else this.#render();
-    const tick = () => {
-      if (this.answer.nodes >= this.#horizon()) return this.play(false);
-      this.#step(1);
-      this.playing = setTimeout(tick, POP_TIME);
-    };
-    this.playing = setTimeout(tick, POP_TIME);
+    this.player.start();
   }
 
   #step(by) {
@@ -148,7 +142,7 @@ export class WhatIf {
 
   #newRound() {
     const { explore, part } = this;
-    this.held = null;
+    this.held.release();
     if (explore.current < 0 || !this.survey) {
       if (explore.current >= 0) this.#newRun();
       if (!this.survey || explore.current < 0) return this.#refuse("The first round is on its way\u2026");
@@ -190,7 +184,7 @@ export class WhatIf {
     const { shown, state } = shownRound(ground, this.answer, title, heap, part.whatShowHeap.checked, this.#horizon());
     this.columns = Math.max(this.columns, ...shown.depth, shown.bonus ? shown.depth[shown.end] + 1 : 1);
     explore.suppose(shown, this.columns);
-    this.#hold(shown);
+    this.#reselect(shown);
     showDifference(part, shown);
     if (heap) showHeap(part.whatHeap, part.whatPop, ground.rows, state, this.#labelOf);
     else {
@@ -204,16 +198,11 @@ export class WhatIf {
   #labelOf = (token) => this.explore.log.label(token);
 
   // A selected node stays selected while the tree changes, as long as it is on show.
-  #hold(shown) {
-    if (!this.held) return;
-    const { token, parent } = shown.tree;
-    let at = 0;
-    for (const next of this.held) {
-      at = token.findIndex((t, node) => t === next && parent[node] === at && node > 0);
-      if (at < 0) return;
-    }
+  #reselect(shown) {
+    const node = this.held.in(shown.tree);
+    if (node === null) return;
     this.keeping = true; // selecting tells this pane, which need not note it again
-    this.explore.select(at);
+    this.explore.select(node);
     this.keeping = false;
   }
 
@@ -240,17 +229,11 @@ export class WhatIf {
     if (!round || !ground) return;
     const { selected } = explore;
     const count = round.tree.token.length;
-    if (!this.keeping) this.held = selected && selected < count ? wayTo(round.tree, selected) : null;
+    if (!this.keeping) this.held.hold(round.tree, selected < count ? selected : null);
     const node = selected ?? (round.bonus ? count : null);
     const verifier = explore.log.header.verifier;
     const parts = node === null ? ["Select a node to see why it was accepted or rejected."]
       : why(round, node, { ...ground, tokens: ground.decided ? ground.tokens : null, verifier, recorded: ground.round });
     showParts(part.whatWhy, parts, this.#labelOf);
   }
-}
-
-function wayTo({ token, parent }, node) {
-  const tokens = [];
-  for (let at = node; at > 0; at = parent[at]) tokens.unshift(token[at]);
-  return tokens;
 }

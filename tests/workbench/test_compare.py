@@ -13,7 +13,7 @@ from tests.workbench.test_page import HOSTILE, hostile_trace
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-FINISHED = "() => !canopy.compare.running && canopy.compare.lanes.length"
+FINISHED = "() => !canopy.compare.running && canopy.compare.comparisons.own"
 TREE = {"drafter": "mini", "strategy": "tree"}
 CHAIN = {"drafter": "mini", "strategy": "chain"}
 PARTED = TREE | {"settings": {"order": "widest"}}
@@ -106,7 +106,7 @@ def test_a_comparison_stops_between_rounds(browser):
     with served(pause=0.05) as address:
         page, _ = opened(browser, address)
         page.locator(".cy-go").click()
-        page.wait_for_function("() => canopy.compare.lanes[0]?.log.rounds.length > 2", timeout=30_000)
+        page.wait_for_function("() => canopy.compare.ran[0]?.log.rounds.length > 2", timeout=30_000)
         page.locator(".cy-halt").click()
         page.wait_for_function(FINISHED, timeout=30_000)
         assert page.inner_text(".cy-compare-status") == "Stopped"
@@ -274,3 +274,173 @@ def test_the_api_streams_every_lane(replay):
         client.predict(prompt="Why?", ways=[TREE | {"drafter": "/etc"}], api_name="/compare")
     with pytest.raises(Exception, match="cannot be compared"):
         client.predict(prompt="Why?", ways=[], api_name="/compare")
+
+
+# ---- the recorded comparison
+
+
+TRACES = WELCOME.parent
+RECORDED = ("plain", "chain", "ddtree-graft", "graft", "recycle", "dynatree")
+IDENTICAL = "✓ identical to plain decoding"
+
+
+def recorded(page: Any) -> None:
+    page.wait_for_function(
+        "() => canopy.compare.comparisons.shown?.recorded && canopy.compare.trees.views[0]?.tree.round"
+    )
+
+
+def lines_of(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (TRACES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def answers(path: Path) -> tuple[str, int, list[int]]:
+    header, *_, summary = lines_of(path.stem)
+    return header["prompt"], header["max_new_tokens"], summary["output_ids"]
+
+
+def test_the_recorded_ways_are_all_that_wrote_the_same_on_one_prompt():
+    same = [path.stem for path in TRACES.glob("*.jsonl") if answers(path) == answers(TRACES / "plain.jsonl")]
+    assert sorted(RECORDED) == sorted(same)
+
+
+def test_the_tab_opens_on_a_recorded_comparison(browser, replay):
+    page, watch = opened(browser, replay)
+    recorded(page)
+    assert page.evaluate("async () => (await import('/canopy/recorded_comparison.js')).WAYS") == list(RECORDED)
+    assert page.locator(".cy-lane .cy-lossless").all_inner_texts() == ["the baseline"] + [IDENTICAL] * 5
+    assert page.locator(".cy-lane-tree").count() == 5
+    assert page.evaluate("() => canopy.compare.trees.views.every((view) => view.tree.round)")
+    found = page.evaluate(
+        "() => { const { both, left, right } = canopy.compare.difference.found; return [both, left, right] }"
+    )
+    assert min(found[0], found[2]) > 0
+    assert page.inner_text("[data-part=comparisonTitle]") == "A recorded comparison"
+    said = page.inner_text("[data-part=comparisonSaid]")
+    header = lines_of("plain")[0]
+    for fact in (header["prompt"], header["created"][:10], header["device"], header["versions"]["torch"]):
+        assert fact in said
+    assert page.locator(".cy-compare .cy-recorded-mark:visible").count() == 2
+    page.locator(".cy-fair summary").click()
+    assert "Recorded, not run now" in page.inner_text(".cy-fair")
+    assert "untimed rounds on another prompt" not in page.inner_text(".cy-fair")
+    assert "each by its own recorded seconds" in page.inner_text(".cy-metrics")
+    watch.check(replay)
+
+
+def test_the_figures_of_the_recorded_ways_are_their_own(browser, replay):
+    page, _ = opened(browser, replay)
+    recorded(page)
+    summaries = [lines_of(name)[-1] for name in RECORDED]
+    speeds = [summary["metrics"]["tokens_per_second"] for summary in summaries]
+    speedups = page.evaluate("() => canopy.compare.lanes.slice(1).map((lane) => lane.comparison.speedup)")
+    assert speedups == pytest.approx([speed / speeds[0] for speed in speeds[1:]])
+    row = page.locator("[data-part=metricsBody] tr", has_text="speedup").locator("td").all_inner_texts()
+    assert [cell.split("\n")[0] for cell in row] == ["1.00\u00d7"] + [f"{value:.2f}\u00d7" for value in speedups]
+    assert page.evaluate("() => canopy.compare.lanes.map((lane) => lane.output)") == [
+        s["output_ids"] for s in summaries
+    ]
+    ends = [
+        lines_of(name)[0]["prefill_seconds"] + s["metrics"]["decode_seconds"]
+        for name, s in zip(RECORDED, summaries, strict=True)
+    ]
+    assert page.evaluate("() => canopy.compare.lanes.map((lane) => lane.seconds)") == pytest.approx(ends)
+    explored = "() => canopy.compare.openInExplore(canopy.compare.lanes[2], 3).then(() => canopy.explore.log)"
+    assert page.evaluate(explored + ".then((log) => log.comparison)") is None
+
+
+def test_ones_own_comparison_replaces_the_recorded_one_and_back(browser, replay):
+    page, watch = opened(browser, replay)
+    recorded(page)
+    other = page.locator("[data-part=otherComparison]")
+    assert other.is_hidden()
+    compared(page)
+    assert page.locator(".cy-lane").count() == 3
+    assert page.inner_text("[data-part=comparisonTitle]") == "Your comparison"
+    assert page.locator(".cy-compare .cy-recorded-mark:visible").count() == 0
+    assert "in this session of runs" in page.inner_text(".cy-metrics")
+    other.click()
+    assert page.locator(".cy-lane .cy-same").count() == 5
+    assert page.locator(".cy-compare .cy-recorded-mark:visible").count() == 2
+    other.click()
+    assert page.locator(".cy-lane .cy-lossless").all_inner_texts() == ["the baseline", IDENTICAL, IDENTICAL]
+    assert page.locator(".cy-lane-tree").count() == 2
+    watch.check(replay)
+
+
+def test_a_refused_comparison_leaves_the_recorded_one(browser, replay):
+    page, _ = opened(browser, replay)
+    recorded(page)
+    page.evaluate("() => { canopy.compare.setup.part.target.innerHTML = '<option>absent</option>'; }")
+    page.locator(".cy-go").click()
+    page.locator(".cy-compare .cy-notice").wait_for(state="visible", timeout=30_000)
+    page.wait_for_function("() => !canopy.compare.running")
+    assert page.inner_text(".cy-compare-status") == "Nothing was run"
+    assert page.locator(".cy-lane .cy-same").count() == 5
+
+
+def parted(name: str, place: int) -> str:
+    """A recorded run whose output parts from the others' at a token."""
+    lines, written = lines_of(name), 1
+    for line in lines[1:-1]:
+        if written <= place < written + len(line["emitted"]):
+            line["emitted"][place - written] += 1
+        written += len(line["emitted"])
+    lines[-1]["output_ids"][place] += 1
+    return "\n".join(json.dumps(line) for line in lines)
+
+
+def test_a_recorded_way_that_parts_says_where_and_by_how_much(browser, replay):
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.route("**/traces/chain.jsonl", lambda route: route.fulfill(body=parted("chain", 20)))
+    page = context.new_page()
+    page.goto(replay)
+    page.wait_for_function(READY, timeout=60_000)
+    page.evaluate("() => canopy.showTab('compare').then(() => true)")
+    recorded(page)
+    best = lines_of("plain")[20]["verdict"]["top_logprob"][0]
+    said = {"identical": False, "first_divergence": 20, "margin": pytest.approx(best[0] - best[1])}
+    assert page.evaluate("() => canopy.compare.lanes[1].comparison.lossless") == said
+    badge = page.locator(".cy-lane .cy-lossless").nth(1)
+    assert badge.inner_text().startswith("≠ parts at token 21, margin ")
+    badge.click()
+    page.wait_for_function("() => canopy.explore.visible && canopy.explore.log.id === 'chain'")
+    context.close()
+
+
+def test_a_recorded_comparison_that_cannot_be_had_says_so(browser, replay):
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.route("**/traces/graft.jsonl", lambda route: route.fulfill(status=404))
+    page = context.new_page()
+    page.goto(replay)
+    page.wait_for_function(READY, timeout=60_000)
+    page.evaluate("() => canopy.showTab('compare').then(() => true)")
+    page.locator(".cy-compare-blank").wait_for(state="visible")
+    assert "cannot be shown (status 404). Load the page again" in page.inner_text("[data-part=blankReason]")
+    page.wait_for_function("() => !canopy.compare.part.run.disabled")
+    compared(page)
+    assert page.locator(".cy-compare-blank").is_hidden()
+    assert page.locator("[data-part=otherComparison]").is_hidden()
+    context.close()
+
+
+# ---- its settings
+
+
+def test_controls_look_as_explore_s(browser, replay):
+    page, _ = opened(browser, replay)
+    look = (
+        "(part) => { const style = getComputedStyle(document.querySelector(part)); return ['fontSize', 'color',"
+        " 'backgroundColor', 'borderTopColor', 'borderTopWidth', 'borderTopLeftRadius', 'paddingLeft']"
+        ".map((name) => style[name]); }"
+    )
+    page.evaluate("() => canopy.showTab('explore').then(() => true)")
+    explore = page.evaluate(look, "#cy-prompt textarea")
+    page.evaluate("() => canopy.showTab('compare').then(() => true)")
+    for control in (
+        "textarea",
+        ".cy-way select",
+        ".cy-number input[type=number]",
+        "[data-part=text] input[type=number]",
+    ):
+        assert page.evaluate(look, ".cy-compare " + control) == explore, control

@@ -51,11 +51,16 @@ def tab(name: str) -> Callable[[Any], None]:
     return lambda page: page.evaluate("async (name) => { await canopy.showTab(name); }", name)
 
 
+def recorded(page: Any) -> None:
+    tab("compare")(page)
+    page.wait_for_function("() => canopy.compare.comparisons.recorded")
+
+
 def compared(page: Any) -> None:
     tab("compare")(page)
     page.wait_for_function("() => canopy.compare.setup.ways.length && !canopy.compare.part.run.disabled")
     page.locator(".cy-go").click()
-    page.wait_for_function("() => !canopy.compare.running && canopy.compare.lanes.length", timeout=60_000)
+    page.wait_for_function("() => !canopy.compare.running && canopy.compare.comparisons.own", timeout=60_000)
 
 
 def lesson(number: int) -> Callable[[Any], None]:
@@ -81,7 +86,7 @@ STATES: dict[str, Callable[[Any], None]] = {
     "explore": view("tree"),
     **{f"explore-{name}": view(name) for name in ("mass", "marginals", "mask", "table")},
     "what-if": what_if,
-    "compare": tab("compare"),
+    "compare": recorded,
     "compare-finished": compared,
     **{f"learn-{number + 1}": lesson(number) for number in range(8)},
     "models": tab("models"),

@@ -225,3 +225,33 @@ def test_hostile_tokens_run_nothing(browser, replay, tmp_path):
     shown = page.inner_text(".cy-whatif")
     assert any(text.replace(" ", "·") in shown for text in HOSTILE[:5])
     watch.check(replay)
+
+
+def test_its_score_can_be_read(browser, replay):
+    page, _ = asking(browser, replay)
+    figures = page.locator("[data-part=whatScore] > span")
+    assert figures.count() == 4
+    for figure in figures.all():
+        wanted = figure.evaluate("(span) => { const range = new Range(); range.selectNodeContents(span);"
+                                 " return range.getBoundingClientRect().width; }")  # fmt: skip
+        assert figure.bounding_box()["width"] >= wanted > 20
+
+
+def test_a_selected_node_is_known_again_in_the_next_tree(browser, replay):
+    page, _ = asking(browser, replay)
+    way = (
+        "() => { const { tree } = canopy.explore.round; const tokens = [];"
+        " for (let at = canopy.explore.selected; at > 0; at = tree.parent[at]) tokens.unshift(tree.token[at]);"
+        " return tokens }"
+    )
+    page.evaluate("() => canopy.explore.select(canopy.explore.round.depth.findIndex((depth) => depth === 2))")
+    before = page.evaluate(way)
+    assert len(before) == 2
+    page.evaluate("() => canopy.whatif.setStrategy('fixed')")
+    page.evaluate("() => canopy.whatif.setStrategy('ddtree')")
+    for budget in (31, 24, 32):
+        page.evaluate("(budget) => canopy.whatif.setBudget(budget)", budget)
+        assert page.evaluate(way) == before
+    page.evaluate("() => canopy.explore.select(0)")
+    page.evaluate("() => canopy.whatif.setBudget(20)")
+    assert page.evaluate(way) == []
