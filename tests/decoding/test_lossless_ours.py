@@ -48,6 +48,7 @@ def test_every_plan_is_lossless(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("costs", COSTS)
+@pytest.mark.slow
 def test_every_cost_aware_budget_is_lossless(family: str, costs: str) -> None:
     target, count = tiny_target(family), 60
     expected = plain_greedy(target, PROMPT, count)

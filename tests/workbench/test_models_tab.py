@@ -161,6 +161,7 @@ def test_what_does_not_fit_into_memory_is_refused_and_what_is_held_counts(
     assert survey_pair(str(folder), None, held_bytes=10**9).free_bytes == 10**9 + 1000
 
 
+@pytest.mark.slow
 def test_no_network_is_told_at_once(tmp_path: Path) -> None:
     script = (
         "from workbench.engine import DecodingEngine\nfrom decoding.errors import CanopyError\n"
@@ -202,6 +203,7 @@ def test_a_loaded_folder_is_offered_and_run(folder: Path) -> None:
         services.unload(str(folder))
 
 
+@pytest.mark.slow
 def test_a_pair_is_fetched_from_the_hub_with_progress(folder: Path, tmp_path: Path) -> None:
     script = (
         "import json, sys\nfrom workbench.engine import DecodingEngine\nfrom workbench.services import Services\n"

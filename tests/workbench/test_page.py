@@ -92,6 +92,7 @@ def _ink(page: Any) -> int:
     )
 
 
+@pytest.mark.slow
 def test_keys_scrub_and_are_silent_while_typing(browser, replay):
     page, watch = opened(browser, replay)
     page.keyboard.press("Home")
@@ -160,6 +161,7 @@ def test_a_run_streams_follows_and_stops(browser, replay):
     watch.check(replay)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_complete_and_compared(browser, replay):
     page, _ = opened(browser, replay)
     page.locator("#cy-compare input").check()
@@ -173,6 +175,7 @@ def test_a_finished_run_is_complete_and_compared(browser, replay):
     assert "identical" in page.inner_text("[data-part=lossless]")
 
 
+@pytest.mark.slow
 def test_choosers_offer_only_what_fits(browser, replay):
     page, watch = opened(browser, replay)
     page.get_by_label("Drafter").click()
@@ -191,6 +194,7 @@ def test_choosers_offer_only_what_fits(browser, replay):
     watch.check(replay)
 
 
+@pytest.mark.slow
 def test_hand_made_values_are_refused_with_a_message(browser, replay):
     page, _ = opened(browser, replay)
     page.evaluate("() => { canopy.explore.begin = () => '../../etc/passwd'; }")
@@ -227,6 +231,7 @@ def hostile_trace(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_hostile_tokens_run_nothing(browser, tmp_path):
     path = hostile_trace(tmp_path)
     with served(path) as address:
