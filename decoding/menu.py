@@ -10,8 +10,8 @@ BYTES_A_NUMBER = 2
 """In 16 bits, in which a GPU computes; a CPU falls back to it where float32 does not fit."""
 ROOM_FOR_A_RUN = 1_500_000_000
 """Bytes beside the weights: the cache of a long text, the activations and logits of a large tree, the driver's own."""
-PLACED = ("smollm2-135m", "qwen3-4b", "qwen3-8b")
-"""The default menu of a GPU that is lent for seconds: it is filled anew each time, so what lies on it stays small."""
+PLACED = ("smollm2-135m", "qwen3-4b")
+"""The default menu of a GPU that is lent for seconds: all of it is copied there each time, so it stays small."""
 
 
 @dataclass(frozen=True)

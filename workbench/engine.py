@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from decoding.menu import misfit_of, named_with_drafters
+from decoding.presets import PRESETS
 from decoding.settings import Option
 from workbench.boundary import explain
 from workbench.run_request import CompareRequest, RunRequest
@@ -177,12 +178,26 @@ class DecodingEngine:
         return self._catalogue.usual_drafter(target, self._strategies[strategy]) or "none"
 
     def run(self, request: RunRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        self._fetch([request], report)
         stream = self._run.compare if request.compare else self._run.run
         yield from stream(self._settings(request), self._models_for(request.target), should_stop, report)
 
     def compare(self, request: CompareRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        self._fetch(request.ways, report)
         ways = [self._settings(way) for way in request.ways]
         yield from self._lanes.side_by_side(ways, self._models_for(request.target), _failed, should_stop, report)
+
+    def _fetch(self, ways: Sequence[RunRequest], report: Report) -> None:
+        """Fetches what of the presets is not here yet, telling how far it has come; nothing for ways that misfit."""
+        from decoding.fetch import fetch_checkpoint
+
+        wanted: set[str] = set()
+        for way in ways:
+            drafter = self.usual_drafter(way.target, way.strategy) if way.drafter is None else way.drafter
+            if self.misfit(way.target, drafter, way.strategy) is None:
+                wanted |= {way.target, drafter}
+        for name in sorted(wanted & {one for preset in PRESETS for one in (preset.id, *preset.drafters)}):
+            fetch_checkpoint(name, report)
 
     def _models_for(self, target: str) -> "ModelStore":
         return self._placed.of(target) or self._models

@@ -9,7 +9,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from decoding import devices, presets
-from decoding.errors import CanopyError, OutOfMemory, UnknownName
+from decoding.errors import CanopyError, Incompatible, ModelUnavailable, OutOfMemory, UnknownName
 from decoding.presets import DEFAULT_TARGET, PRESETS, Preset
 from tests.decoding import tiny
 from tests.workbench.lent_gpu import LentGpu
@@ -172,3 +172,29 @@ def test_a_public_policy_that_serves_a_menu_keeps_its_limits() -> None:
     assert only.allowed == {"one", "transition-matrix", "prompt-lookup", "sam", "self"}
     assert only.max_new_tokens == PUBLIC.max_new_tokens
     assert PUBLIC.serving({"one"}).allows(DEFAULT_TARGET)
+
+
+# ---- fetching -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("memory")
+def test_what_a_run_lacks_is_fetched_with_words_and_nothing_for_what_misfits(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+
+    def fetch(name: str, report: Any) -> None:
+        fetched.append(name)
+        if name == "qwen3-4b":
+            report("Fetching Qwen/Qwen3-4B: 1 of 8,000 MB.")
+            raise ModelUnavailable("Qwen/Qwen3-4B could not be fetched: the Hub was not reached.", "Check the network.")
+
+    monkeypatch.setattr("decoding.fetch.fetch_checkpoint", fetch)
+    services, said = Services(DecodingEngine()), []
+    fits = RunRequest("Why?", "qwen3-4b", "AngelSlim/Qwen3-4B_eagle3", "eagle")
+    with pytest.raises(ModelUnavailable, match="not reached"):
+        list(services.engine.run(fits, lambda: False, said.append))
+    assert fetched == ["AngelSlim/Qwen3-4B_eagle3", "qwen3-4b"]
+    assert said == ["Fetching Qwen/Qwen3-4B: 1 of 8,000 MB."]
+    misfits = RunRequest("Why?", "qwen3-4b", "z-lab/Qwen3-8B-DFlash-b16", "ddtree")
+    with pytest.raises(Incompatible, match="was made for"):
+        list(services.engine.run(misfits, lambda: False, said.append))
+    assert len(fetched) == 2
