@@ -2,16 +2,18 @@
 
 import argparse
 import os
+import sys
 
+from decoding.errors import CanopyError
 from workbench.page import build_page, launch_arguments
-from workbench.policy import chosen_policy
-from workbench.services import Services
+from workbench.serving import build_services
 
 
 def arguments() -> argparse.Namespace:
     """What the command line takes."""
     parser = argparse.ArgumentParser(description="Canopy: a workbench for tree speculative decoding")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    host = os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
+    parser.add_argument("--host", default=host, help=f"address to listen on (default: {host})")
     parser.add_argument("--port", type=int, default=None, help="port (default: the first free one from 7860)")
     parser.add_argument("--public", action="store_true", help="for strangers: only the models that ship, and limits")
     return parser.parse_args()
@@ -19,10 +21,11 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Builds the services and the page, and serves it."""
-    from workbench.engine import DecodingEngine
-
     args = arguments()
-    services = Services(DecodingEngine(), chosen_policy(args.public, os.environ))
+    try:
+        services = build_services(args.public, os.environ, lambda text: print(text, flush=True))
+    except CanopyError as error:
+        sys.exit(f"error: {error.message} {error.hint}")
     page = build_page(services)
     print("Canopy is starting…", flush=True)
     page.launch(server_name=args.host, server_port=args.port, prevent_thread_lock=True, **launch_arguments(services))

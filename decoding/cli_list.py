@@ -32,12 +32,23 @@ def run(args: argparse.Namespace) -> int:
 def everything() -> dict[str, list[dict[str, Any]]]:
     """All tables as JSON values."""
     from decoding.catalogue import drafter_kinds, drafters, targets
+    from decoding.devices import free_bytes, pick_device
+    from decoding.menu import misfit_of
     from decoding.settings import options_of
     from decoding.strategies import STRATEGIES
     from decoding.verifiers import VERIFIERS
 
+    device = pick_device("auto")
+    free = free_bytes(device)
     return {
-        "targets": [{"id": item.id, "title": item.title, "notes": [item.help]} for item in targets()],
+        "targets": [
+            {
+                "id": item.id,
+                "title": item.title,
+                "notes": [item.help, *filter(None, [misfit_of(item.id, free, device.type)])],
+            }
+            for item in targets()
+        ],
         "drafters": [
             {
                 "id": item.id,

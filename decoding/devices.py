@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from decoding.errors import BadRequest, UnknownName
+from decoding.zero_gpu import on_zero_gpu
 
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -43,6 +44,11 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not present:
         raise BadRequest("The device is cuda, and PyTorch finds no CUDA GPU here.", "Use --device auto or cpu.")
     return torch.device("cuda" if present and name != "cpu" else "cpu")
+
+
+def staging(device: torch.device) -> torch.device:
+    """Where weights are read to before they are moved to `device`: there at once, but for a GPU that is only lent."""
+    return torch.device("cpu") if on_zero_gpu() else device
 
 
 def exact_float32() -> None:

@@ -165,8 +165,9 @@ def _weights(source: str, config: ModelConfig, dtype: torch.dtype, device: torch
 def _from_pretrained(source: str, dtype: torch.dtype, device: torch.device, attention: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM
 
-    placement = {} if device.type == "cpu" else {"device_map": {"": device.type}}
-    loaded: tuple[Any, Any] = AutoModelForCausalLM.from_pretrained(
+    place = devices.staging(device)
+    placement = {} if place.type == "cpu" else {"device_map": {"": place.type}}
+    model, loading = AutoModelForCausalLM.from_pretrained(
         source,
         dtype=dtype,
         use_safetensors=True,
@@ -175,4 +176,4 @@ def _from_pretrained(source: str, dtype: torch.dtype, device: torch.device, atte
         output_loading_info=True,
         **placement,
     )
-    return loaded
+    return model if place == device else model.to(device), loading

@@ -27,8 +27,10 @@ class Preset:
     """Where it runs well, and in which dtype."""
     drafters: tuple[str, ...] = ()
     """Published drafters made for this target (Hub ids); the shipped ones are listed with the drafters."""
-    non_thinking: bool = False
-    """Its drafters were trained on non-thinking text: pass `enable_thinking=False` to the chat template."""
+    drafter_parameters: float = 0.0
+    """Billions in the largest of these, by the shapes of its layers, its own embedding counted."""
+    non_thinking: tuple[str, ...] = ()
+    """Those of its drafters that were trained on text without thinking: thinking collapses their acceptance."""
 
 
 PRESETS: tuple[Preset, ...] = (
@@ -48,7 +50,8 @@ PRESETS: tuple[Preset, ...] = (
         licence="Apache-2.0",
         dtype_note="bfloat16 on a GPU, 8 GB",
         drafters=("z-lab/Qwen3-4B-DFlash-b16", "AngelSlim/Qwen3-4B_eagle3"),
-        non_thinking=True,
+        drafter_parameters=0.7,
+        non_thinking=("z-lab/Qwen3-4B-DFlash-b16",),
     ),
     Preset(
         id="qwen3-8b",
@@ -58,7 +61,8 @@ PRESETS: tuple[Preset, ...] = (
         licence="Apache-2.0",
         dtype_note="bfloat16 on a GPU, 17 GB",
         drafters=("z-lab/Qwen3-8B-DFlash-b16", "RedHatAI/Qwen3-8B-speculator.eagle3"),
-        non_thinking=True,
+        drafter_parameters=1.1,
+        non_thinking=("z-lab/Qwen3-8B-DFlash-b16",),
     ),
     Preset(
         id="qwen3-coder-30b-a3b",
@@ -71,6 +75,7 @@ PRESETS: tuple[Preset, ...] = (
             "z-lab/Qwen3-Coder-30B-A3B-DFlash",
             "lmsys/SGLang-EAGLE3-Qwen3-Coder-30B-A3B-Instruct-SpecForge",
         ),
+        drafter_parameters=0.6,
     ),
     Preset(
         id="pythia-2.8b",
@@ -80,6 +85,7 @@ PRESETS: tuple[Preset, ...] = (
         licence="Apache-2.0",
         dtype_note="float16 or bfloat16 on a GPU, 6 GB; a base model without a chat template",
         drafters=("EleutherAI/pythia-70m",),
+        drafter_parameters=0.1,
     ),
 )
 DEFAULT_TARGET = PRESETS[0].id

@@ -23,6 +23,7 @@ from decoding.settings import Settings
 from decoding.strategies import STRATEGIES, make_strategy
 from decoding.strategies.base import Strategy
 from decoding.target import Target
+from decoding.thinking import thinking_warning
 from decoding.trace import TraceEncoder
 from decoding.types import Comparison, Lossless, Round, RunHeader, Summary
 from decoding.verifiers import make_verifier
@@ -158,6 +159,8 @@ class PreparedRun:
             self.strategy = calibrated(self.strategy, settings.target, info.id, report)
         require_prompt(settings.prompt)
         self.target: Target = models.target(settings.target, settings.dtype, settings.device, report)
+        if not settings.raw and (warning := thinking_warning(self.target.tokenizer, self.target.name, info)):
+            report(warning)
         self.drafter = models.drafter(info.id, self.target, report) if info is not None else None
         self.retrieval = models.retrieval(STRATEGIES[settings.strategy], self.target, report)
         if self.strategy.wants_costs:

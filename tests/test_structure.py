@@ -11,12 +11,13 @@ ROOT = Path(__file__).parents[1]
 PAGE_LIBRARIES = {"gradio", "plotly", "networkx", "pandas", "workbench", "app"}
 LAYERS = (
     {"types", "errors", "settings", "provenance", "memory", "stage_clock", "detokenizer", "prompts", "presets",
-     "user_cache", "measuring", "files", "shipped"},
+     "user_cache", "measuring", "files", "shipped", "menu", "zero_gpu"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
      "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows", "draws",
      "round_costs", "host_layers", "kernel_linear", "weight_files", "fetch"},
     {"layout", "kv_cache", "scores", "host_body"},
-    {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store", "cost_probe", "survey"},
+    {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store", "cost_probe", "survey",
+     "thinking"},
     {"loop", "metrics", "trace", "trace_schema", "run", "lanes", "replay", "calibrate"},
     {"training", "bench", "cli_bench", "cli_calibrate", "cli_generate", "cli_list", "cli_trace", "cli_train",
      "__main__"},

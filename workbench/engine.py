@@ -1,15 +1,18 @@
 """The seam to the core: what can be chosen, what fits, what is loaded, and a run as a stream of trace events."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
+from decoding.menu import misfit_of, named_with_drafters
+from decoding.presets import PRESETS
 from decoding.settings import Option
 from workbench.boundary import explain
 from workbench.run_request import CompareRequest, RunRequest
 from workbench.run_store import Event
 
 if TYPE_CHECKING:
+    from decoding.model_store import ModelStore
     from decoding.run import RunSettings
 
 Choice = tuple[str, str]
@@ -43,6 +46,10 @@ class Engine(Protocol):
 
     def misfit(self, target: str, drafter: str, strategy: str) -> str | None:
         """Why these do not go together, None where they do. `drafter` may be `none`."""
+        ...
+
+    def no_room(self, target: str) -> str:
+        """Why a target cannot be had on this machine, with the figures; empty where it can."""
         ...
 
     def usual_drafter(self, target: str, strategy: str) -> str:
@@ -94,11 +101,13 @@ class DecodingEngine:
         from decoding.model_store import ModelStore
         from decoding.strategies import STRATEGIES
         from decoding.verifiers import VERIFIERS
+        from workbench.placed_models import PlacedModels
 
         self._catalogue, self._fit, self._run, self._lanes = catalogue, fit, run, lanes
         self._devices, self._memory = devices, memory
         self._strategies, self._verifiers = STRATEGIES, VERIFIERS
         self._models = ModelStore()
+        self._placed = PlacedModels()
         self._targets = {item.id: item for item in catalogue.targets()}
         self._drafters = {item.id: item for item in catalogue.drafters()}
         self.default_target = run.RunSettings.target
@@ -130,16 +139,68 @@ class DecodingEngine:
         info = None if drafter == "none" else self._drafters[drafter]
         return self._fit.misfit(self._targets[target], info, self._strategies[strategy])
 
+    def no_room(self, target: str) -> str:
+        if self._placed.targets:
+            return self._placed.reason(target)
+        if any(item.id == target for item in self._models.loaded()):
+            return ""
+        device = self._devices.pick_device("auto")
+        free = self._devices.free_bytes(device)
+        return misfit_of(target, None if free is None else free + self._held(), device.type)
+
+    def _held(self) -> int:
+        """Bytes that would be free again if what is loaded went."""
+        return sum(item.bytes for item in self._models.loaded())
+
+    def place(self, wanted: Sequence[str], report: Report) -> frozenset[str]:
+        """Loads a menu of presets with their drafters for good, for workers that are forked later.
+
+        Gives the ids of what has been loaded; the default target is then the first of them. Raises UnknownName for what
+        is no preset, and the error of the first where nothing can be loaded. On the main thread, see `zero_gpu`.
+        """
+        placed = self._placed.fill(wanted, self._devices.free_bytes(self._devices.pick_device("auto")), report)
+        if self.default_target not in placed:
+            self.default_target = self._placed.targets[0]
+            self.default_strategy = self._catalogue.usual_strategy(self.default_target)
+        return placed
+
+    def menu(self, wanted: Sequence[str]) -> frozenset[str]:
+        """Ids of the presets `wanted` and of the drafters published for them, to be loaded on demand.
+
+        Nothing is `wanted`: all on a GPU, none on a CPU, where they would be too slow for visitors. Raises UnknownName.
+        """
+        names = wanted
+        if not wanted and self._devices.pick_device("auto").type != "cpu":
+            names = tuple(self._targets)
+        return frozenset(one for name in names for one in named_with_drafters(name))
+
     def usual_drafter(self, target: str, strategy: str) -> str:
         return self._catalogue.usual_drafter(target, self._strategies[strategy]) or "none"
 
     def run(self, request: RunRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        self._fetch([request], report)
         stream = self._run.compare if request.compare else self._run.run
-        yield from stream(self._settings(request), self._models, should_stop, report)
+        yield from stream(self._settings(request), self._models_for(request.target), should_stop, report)
 
     def compare(self, request: CompareRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        self._fetch(request.ways, report)
         ways = [self._settings(way) for way in request.ways]
-        yield from self._lanes.side_by_side(ways, self._models, _failed, should_stop, report)
+        yield from self._lanes.side_by_side(ways, self._models_for(request.target), _failed, should_stop, report)
+
+    def _fetch(self, ways: Sequence[RunRequest], report: Report) -> None:
+        """Fetches what of the presets is not here yet, telling how far it has come; nothing for ways that misfit."""
+        from decoding.fetch import fetch_checkpoint
+
+        wanted: set[str] = set()
+        for way in ways:
+            drafter = self.usual_drafter(way.target, way.strategy) if way.drafter is None else way.drafter
+            if self.misfit(way.target, drafter, way.strategy) is None:
+                wanted |= {way.target, drafter}
+        for name in sorted(wanted & {one for preset in PRESETS for one in (preset.id, *preset.drafters)}):
+            fetch_checkpoint(name, report)
+
+    def _models_for(self, target: str) -> "ModelStore":
+        return self._placed.of(target) or self._models
 
     def _settings(self, request: RunRequest) -> "RunSettings":
         return self._run.RunSettings(
@@ -155,8 +216,7 @@ class DecodingEngine:
     def survey(self, target: str, drafter: str) -> dict[str, Any]:
         from decoding.survey import survey_pair
 
-        held = sum(item.bytes for item in self._models.loaded())
-        found = survey_pair(target, drafter, held)
+        found = survey_pair(target, drafter, self._held())
         return {"said": found.sentences(), "refuses": list(found.refuses)}
 
     def load(self, target: str, drafter: str, report: Report) -> tuple[str, str]:
@@ -174,7 +234,7 @@ class DecodingEngine:
         return facts.id, info.id if info is not None else "none"
 
     def loaded(self) -> list[dict[str, Any]]:
-        return [asdict(item) for item in self._models.loaded()]
+        return [asdict(item) for item in (*self._placed.loaded(), *self._models.loaded())]
 
     def unload(self, name: str) -> None:
         self._models.unload(name)

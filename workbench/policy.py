@@ -1,6 +1,6 @@
 """What a server lets its visitors do: everything on one's own machine, little on a public page."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,18 +66,27 @@ class ServerPolicy:
             if asked > most:
                 raise BadRequest(f"{asked:,} {what} are asked for; this server takes {most:,} at most.", ON_YOUR_OWN)
 
+    def serving(self, names: Iterable[str], only: bool = False) -> "ServerPolicy":
+        """This policy with more targets and drafters that may be run; with `only`, no others that need a model."""
+        if self.allowed is None:
+            return self
+        kept = self.allowed & NEED_NO_MODEL if only else self.allowed
+        return replace(self, allowed=kept | frozenset(names))
+
     def sentences(self) -> list[str]:
         """The limits, for a person to read; nothing where there is nothing to say."""
         if not self.public:
             return []
         return [
-            "This is a public page: it runs the models that ship with it and loads no others.",
+            "This is a public page: it runs the models that it offers and no others.",
             f"A prompt has {self.max_prompt:,} characters at most, a text {self.max_new_tokens} new tokens, a tree "
             f"{self.max_nodes} nodes, and a run takes {self.max_seconds:.0f} seconds.",
             "On your own machine Canopy loads any model of the Hub or of a folder.",
         ]
 
 
+NEED_NO_MODEL = frozenset({"transition-matrix", "prompt-lookup", "sam", "self"})
+"""Drafters without a model of their own."""
 LOCAL = ServerPolicy()
 PUBLIC = ServerPolicy(
     public=True,
@@ -86,7 +95,7 @@ PUBLIC = ServerPolicy(
         {
             DEFAULT_TARGET,
             *(item.id for item in SHIPPED if item.kind != MATRIX),
-            *("transition-matrix", "prompt-lookup", "sam", "self"),
+            *NEED_NO_MODEL,
         }
     ),
     max_prompt=4_000,

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from decoding.errors import BadRequest, CanopyError, UnknownName
+from decoding.errors import BadRequest, CanopyError, OutOfMemory, UnknownName
 from decoding.settings import Option, options_of
 from workbench.boundary import explain
+from workbench.device import Asked, Device, OwnDevice
 from workbench.engine import Choice, Engine
 from workbench.kept_runs import KeptRuns
 from workbench.open_runs import OpenRun, OpenRuns
@@ -23,8 +24,9 @@ BATCH_SECONDS = 0.1
 HEARTBEAT_SECONDS = 1.0
 """How often a silent run speaks up, so that a closed tab is noticed."""
 NO_DRAFTER: Choice = ("None", "none")
+ALL_TARGETS = "all"
+"""What a run holds where no target has to go for another."""
 Work = Callable[[RunEvents], None]
-Asked = RunRequest | CompareRequest
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,16 @@ class Offer:
     strategies: list[Choice]
     strategy: str
     reasons: list[tuple[str, str]]
-    """Title and reason of each drafter and strategy that is not offered."""
+    """Title and reason of each target, drafter and strategy that is not offered."""
 
 
 class Services:
     """One per server. Every run goes through `stream`, every loading through `load`."""
 
-    def __init__(self, engine: Engine, policy: ServerPolicy = LOCAL) -> None:
+    def __init__(self, engine: Engine, policy: ServerPolicy = LOCAL, device: Device | None = None) -> None:
         self.engine = engine
         self.policy = policy
+        self.device = device if device is not None else OwnDevice(engine)
         self.runs = RunStore()
         self.kept = KeptRuns()
         self._queue = DeviceQueue(policy.max_waiting)
@@ -53,7 +56,10 @@ class Services:
     # ---- what there is --------------------------------------------------------------------------------------------
 
     def targets(self) -> list[Choice]:
-        """The targets that this server runs."""
+        """The targets that this server runs: those allowed for which the device has room."""
+        return [item for item in self._allowed_targets() if not self.engine.no_room(item[1])]
+
+    def _allowed_targets(self) -> list[Choice]:
         return [item for item in self.engine.targets() if self.policy.allows(item[1])]
 
     def drafters(self) -> list[Choice]:
@@ -84,7 +90,8 @@ class Services:
         kept = drafter if drafter in _ids(usable) else usable[0][1]
         offered = [item for item in strategies if fits(kept, item[1])]
         chosen = strategy if strategy in _ids(offered) else offered[0][1]
-        reasons = [(title, self._why_never(target, one)) for title, one in drafters if one not in _ids(usable)]
+        reasons = [(title, why) for title, name in self._allowed_targets() if (why := engine.no_room(name))]
+        reasons += [(title, self._why_never(target, one)) for title, one in drafters if one not in _ids(usable)]
         reasons += [(t, engine.misfit(target, kept, way) or "") for t, way in strategies if way not in _ids(offered)]
         return Offer(usable, kept, offered, chosen, reasons)
 
@@ -100,14 +107,19 @@ class Services:
         return next((reason for reason in reasons if title in reason), reasons[-1])
 
     def require_known(self, target: str, drafter: str | None, strategy: str) -> None:
-        """Only what stands in the catalogue is served: a visitor cannot make the server load a path or a Hub id."""
+        """Only what stands in the catalogue is served: a visitor cannot make the server load a path or a Hub id.
+
+        Raises UnknownName, or OutOfMemory for a target that the device has no room for.
+        """
         for kind, name, known in (
-            ("target", target, self.targets()),
+            ("target", target, self._allowed_targets()),
             ("drafter", "none" if drafter is None else drafter, [*self.drafters(), NO_DRAFTER]),
             ("strategy", strategy, self.engine.strategies()),
         ):
             if name not in _ids(known):
                 raise UnknownName(kind, str(name)[:80], _ids(known))
+        if reason := self.engine.no_room(target):
+            raise OutOfMemory(reason, "Choose a smaller target, or run Canopy where there is more memory.")
 
     def _checked(self, request: RunRequest) -> RunRequest:
         """The request with this server's defaults; raises BadRequest where it asks for what is not served."""
@@ -146,6 +158,7 @@ class Services:
 
         def work(log: RunEvents) -> None:
             if stepping:
+                self.device.require_steps()
                 log.step()
             self._run(log, self._settled(build()))
 
@@ -168,6 +181,7 @@ class Services:
 
     def step(self, ticket: str) -> None:
         """One more round of a stepped run; another run waits after the round in hand."""
+        self.device.require_steps()
         self._live(ticket).step()
 
     def proceed(self, ticket: str) -> None:
@@ -221,7 +235,7 @@ class Services:
             self.stop(ticket)
 
     def _run(self, log: RunEvents, request: Asked) -> None:
-        run = OpenRun(log, self._turn(log), request.target)
+        run = OpenRun(log, self._turn(log), ALL_TARGETS if self.device.holds_all else request.target)
         if not run.turn.take():
             return
         try:
@@ -234,10 +248,11 @@ class Services:
             run.turn.give()
 
     def _made(self, request: Asked, should_stop: Callable[[], bool], report: Callable[[str], None]) -> Iterator[Event]:
+        events = self.device.events(request, should_stop, report)
         if isinstance(request, RunRequest):
-            return self.engine.run(request, should_stop, report)
+            return events
         lanes = [{"name": "Plain decoding"}, *map(self._lane, request.ways)]
-        return chain([{"kind": "lanes", "lanes": lanes}], self.engine.compare(request, should_stop, report))
+        return chain([{"kind": "lanes", "lanes": lanes}], events)
 
     def _lane(self, way: RunRequest) -> Event:
         """What a lane of a comparison is, in titles: those that the choosers show."""

@@ -14,6 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from decoding.devices import staging
 from decoding.drafters.draft_tokens import FILE as DRAFT_TOKENS
 from decoding.errors import ModelUnavailable, UnsupportedModel
 
@@ -110,7 +111,7 @@ def fill_module(
     """
     expected = module.state_dict()
     with ExitStack() as stack:
-        opened = _open_tensors(stack, folder, device)
+        opened = _open_tensors(stack, folder, staging(device))
         published: dict[str, str] = {}
         for name in sorted(opened):
             own = rename(name)

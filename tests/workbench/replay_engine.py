@@ -113,6 +113,9 @@ class ReplayEngine:
         wanted = {"tree": ("mini",), "chain": ("mini", "lookup"), "plain": ("none",)}[strategy]
         return None if drafter in wanted else f"{strategy} needs {' or '.join(wanted)}."
 
+    def no_room(self, target: str) -> str:
+        return ""
+
     def usual_drafter(self, target: str, strategy: str) -> str:
         return {"tree": "mini", "chain": "mini", "plain": "none"}[strategy]
 
