@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from decoding.errors import BadRequest, CanopyError, ModelUnavailable, OutOfMemory, UnsupportedModel
+from decoding.exhaustion import is_out_of_memory
 
 READABLE = (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, MemoryError)
 """What transformers and huggingface_hub raise for a checkpoint that is missing, damaged or of an unknown kind."""
@@ -40,7 +41,7 @@ def explain(error: BaseException, model_id: str, part: str = "weights") -> Canop
     chain = list(_chain(error))
     text = " ".join(str(link) for link in chain)
     network = any(type(link).__module__.split(".")[0].startswith(("httpx", "httpcore", "requests")) for link in chain)
-    if any(isinstance(link, MemoryError) for link in chain) or "out of memory" in text or "can't allocate" in text:
+    if any(map(is_out_of_memory, chain)):
         return out_of_memory(model_id)
     if _any(chain, hub.GatedRepoError):
         return ModelUnavailable(
