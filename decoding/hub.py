@@ -54,7 +54,7 @@ def explain(error: BaseException, model_id: str, part: str = "weights") -> Canop
         )
     if _any(chain, hub.HFValidationError):
         return BadRequest(f"{model_id!r} is not the name of a model.", "Give a Hub id (owner/name) or a folder.")
-    if any(getattr(link, "errno", None) in (errno.ENOSPC, errno.EDQUOT) for link in chain):
+    if any(getattr(link, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) for link in chain):
         return ModelUnavailable(f"The disk is full: {model_id} does not fit.", "Free some space or set HF_HOME.")
     if network or _any(chain, hub.OfflineModeIsEnabled, hub.LocalEntryNotFoundError):
         return ModelUnavailable(f"{model_id} could not be fetched: the Hub was not reached.", OFFLINE_HINT)

@@ -33,7 +33,7 @@ class Failure:
 def explain(error: BaseException) -> Failure:
     """Our own errors speak for themselves; any other is logged and shown without its inside."""
     if isinstance(error, CanopyError):
-        return Failure(error.message, error.hint)
+        return Failure(_writable(error.message), _writable(error.hint))
     log.error("unexpected failure\n%s", without_values(error))
     if is_out_of_memory(error):
         return Failure("The device ran out of memory.", "Take a smaller budget, a shorter text or a smaller model.")
@@ -41,6 +41,11 @@ def explain(error: BaseException) -> Failure:
         f"Something inside Canopy failed ({type(error).__name__}).",
         "Try again; if it stays, the log of the server says where it happened.",
     )
+
+
+def _writable(text: str) -> str:
+    """Without halves of surrogate pairs, which a message may quote and no answer can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 @contextmanager

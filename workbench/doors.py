@@ -10,6 +10,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY_BYTES = 2**20
+MAX_SENT_BYTES = 16 * MAX_BODY_BYTES
+"""So much of a longer body is heard out and dropped, so that the refusal arrives; behind that, the line is cut."""
 BODY_SECONDS = 30
 OPEN = re.compile(
     r"/(healthz|readyz|config/?|theme\.css|favicon\.ico|robots\.txt|manifest\.json|pwa_icon(/\w+)?)?"
@@ -32,24 +34,39 @@ class Doors:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         path = scope["path"].removeprefix(scope.get("root_path", "").rstrip("/")) or "/"
-        if scope["type"] != "http" or not OPEN.fullmatch(path) or ".." in path:
-            return await _refuse(404, "There is nothing here.", "Open the page itself.")(scope, receive, send)
-        if scope["method"] in ("GET", "HEAD", "OPTIONS") or path.startswith(OWN_BODIES):
-            return await self.app(scope, receive, send)
-        body = b""
+        here = scope["type"] == "http" and OPEN.fullmatch(path) and ".." not in path
+        nowhere = _refuse(404, "There is nothing here.", "Open the page itself.")
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS") or path.startswith(OWN_BODIES):
+            return await (self.app if here else nowhere)(scope, receive, send)
+        body, sent = b"", 0
         with anyio.move_on_after(BODY_SECONDS) as waiting:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     return None
-                body += message.get("body", b"")
-                if len(body) > MAX_BODY_BYTES or not message.get("more_body", False):
+                piece = message.get("body", b"")
+                sent += len(piece)
+                body = body + piece if sent <= MAX_BODY_BYTES else b""
+                if sent > MAX_SENT_BYTES or not message.get("more_body", False):
                     break
         if waiting.cancelled_caught:
             return await _refuse(408, "The request took too long.", "Try again.")(scope, receive, send)
-        if len(body) > MAX_BODY_BYTES:
+        if sent > MAX_BODY_BYTES:
             return await _refuse(413, "The request is too long.", "Send less.")(scope, receive, send)
+        if not here:
+            return await nowhere(scope, receive, send)
+        if not _is_text(body):
+            return await _refuse(400, "The request is not JSON.", "See the README.")(scope, receive, send)
         return await self.app(scope, _again(body, receive), send)
+
+
+def _is_text(body: bytes) -> bool:
+    """Gradio fails on others while it writes its own refusal."""
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -13,6 +13,7 @@ from workbench.api import Api
 from workbench.doors import Doors
 from workbench.early_head import EarlyHead, early_head
 from workbench.health_routes import health_routes
+from workbench.last_resort import LastResort
 from workbench.panels.compare import ComparePanel
 from workbench.panels.explore import ExplorePanel
 from workbench.panels.learn import LearnPanel
@@ -73,6 +74,7 @@ def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any
             "routes": routes,
             "middleware": [
                 Middleware(SafeHeaders),
+                Middleware(LastResort),
                 Middleware(Doors),
                 Middleware(EarlyHead, links=early_head(static)),
             ],
@@ -85,6 +87,6 @@ def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any
         "ssr_mode": False,
         "share": False,
         "mcp_server": False,
-        "max_threads": 96,  # a run that waits for its turn or for a step keeps one
+        "max_threads": 160,  # a run that waits for its turn or for a step keeps one
         "quiet": True,
     }

@@ -34,7 +34,16 @@ class _PrivateTraceback:
         return getattr(traceback, name)
 
 
+def _only_places(record: logging.LogRecord) -> bool:
+    if record.exc_info and record.exc_info[1] is not None:
+        record.msg = f"{record.getMessage()}\n{without_values(record.exc_info[1])}"
+        record.args, record.exc_info, record.exc_text = (), None, None
+    return True
+
+
 def keep_gradio_private() -> None:
-    """Gradio prints whole exceptions to standard error; those of a call with a wrong count quote all its values."""
+    """Gradio prints whole exceptions to standard error; those of a call with a wrong count quote all its values. Its
+    server logs those that nobody caught."""
+    logging.getLogger("uvicorn.error").addFilter(_only_places)
     for module in PRINTERS:
         module.traceback = _PrivateTraceback()  # type: ignore[attr-defined]
