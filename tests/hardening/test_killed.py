@@ -52,7 +52,7 @@ def test_a_trace_of_a_killed_run_has_every_round_that_was_told(tmp_path: Path, e
 
     for number in range(tries):
         path = tmp_path / f"{number}.jsonl"
-        told = killed_after(random.random() * 0.004, lambda told, path=path: write(path, told))
+        told = killed_after(random.random() * 0.02, lambda told, path=path: write(path, told))
         trace = read_trace(path)
         assert len(trace.lines) in (told, told + 1), "nothing is lost but the line in flight"
         assert list(trace.lines) == LINES[: len(trace.lines)]
