@@ -21,7 +21,7 @@ FREE_WITHIN = 10.0
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(write_short(tmp_path_factory.mktemp("long") / "run.jsonl", rounds=2000), pause=0.02) as found:
+    with served(write_short(tmp_path_factory.mktemp("long") / "run.jsonl", rounds=600), pause=0.02) as found:
         yield found
 
 

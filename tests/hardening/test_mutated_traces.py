@@ -30,10 +30,11 @@ def read(raw: bytes) -> tuple[Trace | None, str]:
         return None, error.message
 
 
+@pytest.mark.timeout(1200)
 def test_mutated_traces_are_refused_by_line_or_valid(effort: Effort, tally: Tally) -> None:
     lines = short_lines(rounds=2)
     client = TestClient(Starlette(routes=run_routes(Services(ReplayEngine()))))
-    tries = effort(10_000, 600)
+    tries = effort(10_000, 300)
     valid = uploads = 0
     for seed in range(tries):
         raw = mutated(lines, Random(seed))

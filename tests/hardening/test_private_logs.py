@@ -44,6 +44,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_a_server_says_nothing_of_what_it_was_sent(tmp_path: Path) -> None:
     port, trace, output = free_port(), tmp_path / "run.jsonl", tmp_path / "said"
     token = "private-token"
