@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from decoding.errors import BadRequest, CanopyError, ModelUnavailable, OutOfMemory, UnsupportedModel
+from decoding.exhaustion import is_out_of_memory
 
 READABLE = (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, MemoryError)
 """What transformers and huggingface_hub raise for a checkpoint that is missing, damaged or of an unknown kind."""
@@ -40,7 +41,7 @@ def explain(error: BaseException, model_id: str, part: str = "weights") -> Canop
     chain = list(_chain(error))
     text = " ".join(str(link) for link in chain)
     network = any(type(link).__module__.split(".")[0].startswith(("httpx", "httpcore", "requests")) for link in chain)
-    if any(isinstance(link, MemoryError) for link in chain) or "out of memory" in text or "can't allocate" in text:
+    if any(map(is_out_of_memory, chain)):
         return out_of_memory(model_id)
     if _any(chain, hub.GatedRepoError):
         return ModelUnavailable(
@@ -53,7 +54,7 @@ def explain(error: BaseException, model_id: str, part: str = "weights") -> Canop
         )
     if _any(chain, hub.HFValidationError):
         return BadRequest(f"{model_id!r} is not the name of a model.", "Give a Hub id (owner/name) or a folder.")
-    if any(getattr(link, "errno", None) in (errno.ENOSPC, errno.EDQUOT) for link in chain):
+    if any(getattr(link, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) for link in chain):
         return ModelUnavailable(f"The disk is full: {model_id} does not fit.", "Free some space or set HF_HOME.")
     if network or _any(chain, hub.OfflineModeIsEnabled, hub.LocalEntryNotFoundError):
         return ModelUnavailable(f"{model_id} could not be fetched: the Hub was not reached.", OFFLINE_HINT)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from decoding.drafters.base import no_next
 from decoding.errors import OutOfMemory, UnsupportedModel
+from decoding.exhaustion import is_out_of_memory
 from decoding.few_rows import FewRowsLinear
 from decoding.host_body import host_body
 from decoding.kernel_linear import KernelLinear
@@ -30,8 +31,7 @@ def memory_guard(doing: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        full = isinstance(error, MemoryError | torch.OutOfMemoryError) or "not enough memory" in str(error)
-        if not full:
+        if not is_out_of_memory(error):
             raise
         raise OutOfMemory(
             f"There is not enough memory for {doing}.",

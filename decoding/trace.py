@@ -109,7 +109,7 @@ def dump_line(line: dict[str, Any]) -> str:
 
 
 class TraceWriter:
-    """Appends lines to a trace file; every line is flushed, so an interrupted run leaves the rounds so far.
+    """Appends lines to a trace file; none waits in a buffer, so an interrupted run leaves the rounds so far.
 
     The file is made at the first line: a run that fails before its prefill leaves none.
     """
@@ -129,11 +129,12 @@ class TraceWriter:
 
     def write(self, line: dict[str, Any]) -> None:
         """Appends one JSON object."""
+        left = (dump_line(line) + "\n").encode("utf-8")
         try:
             if self._file is None:
-                self._file = self.path.open("w", encoding="utf-8")
-            self._file.write(dump_line(line) + "\n")
-            self._file.flush()
+                self._file = self.path.open("wb", buffering=0)
+            while left:
+                left = left[self._file.write(left) :]
         except OSError as error:
             raise TraceError(
                 f"The trace {self.path} cannot be written: {error.strerror}.", "Choose another place for it."

@@ -4,6 +4,10 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.hardening_counts import effort, pytest_terminal_summary, tally
+
+__all__ = ["effort", "pytest_collection_modifyitems", "pytest_terminal_summary", "tally"]
+
 # Tiny models gain nothing from a second thread, and waiting for it on a busy machine takes most of the time.
 torch.set_num_threads(1)
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PAGE_LIBRARIES = {"gradio", "plotly", "networkx", "pandas", "workbench", "app"}
 LAYERS = (
     {"types", "errors", "settings", "provenance", "memory", "stage_clock", "detokenizer", "prompts", "presets",
-     "user_cache", "measuring", "files", "shipped", "menu", "zero_gpu"},
+     "user_cache", "measuring", "files", "shipped", "menu", "zero_gpu", "exhaustion"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
      "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows", "draws",
      "round_costs", "host_layers", "kernel_linear", "weight_files", "fetch"},

@@ -10,8 +10,9 @@ import gradio as gr
 from decoding.errors import BadRequest
 from decoding.settings import Option
 from workbench.boundary import as_api_error
+from workbench.menu import NO_DRAFTER
 from workbench.run_request import CompareRequest, RunRequest, checked_ticket
-from workbench.services import NO_DRAFTER, Services
+from workbench.services import Services
 
 
 class Api:

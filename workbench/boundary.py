@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 import gradio as gr
 
 from decoding.errors import CanopyError
+from decoding.exhaustion import is_out_of_memory
+from workbench.private_log import without_values
 
 log = logging.getLogger("canopy")
 Params = ParamSpec("Params")
@@ -31,14 +33,19 @@ class Failure:
 def explain(error: BaseException) -> Failure:
     """Our own errors speak for themselves; any other is logged and shown without its inside."""
     if isinstance(error, CanopyError):
-        return Failure(error.message, error.hint)
-    log.error("unexpected failure", exc_info=error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return Failure(_writable(error.message), _writable(error.hint))
+    log.error("unexpected failure\n%s", without_values(error))
+    if is_out_of_memory(error):
         return Failure("The device ran out of memory.", "Take a smaller budget, a shorter text or a smaller model.")
     return Failure(
         f"Something inside Canopy failed ({type(error).__name__}).",
         "Try again; if it stays, the log of the server says where it happened.",
     )
+
+
+def _writable(text: str) -> str:
+    """Without halves of surrogate pairs, which a message may quote and no answer can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 @contextmanager

@@ -13,12 +13,11 @@ from decoding.errors import BadRequest, CanopyError
 from workbench.boundary import explain
 from workbench.engine import Engine, Report
 from workbench.lent_time import LentTime, seconds_for
-from workbench.run_request import CompareRequest, RunRequest
+from workbench.run_request import Asked, RunRequest
 from workbench.run_store import Event
 from workbench.wanted_run import WantedRun
 from workbench.zero_gpu import Lend
 
-Asked = RunRequest | CompareRequest
 STARTED: Event = {"kind": "status", "text": "A GPU is here"}
 
 

@@ -1,5 +1,6 @@
 """The seam to the core: what can be chosen, what fits, what is loaded, and a run as a stream of trace events."""
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
@@ -84,6 +85,10 @@ class Engine(Protocol):
 
     def unload(self, name: str) -> None:
         """Frees a drafter, or with the target everything."""
+        ...
+
+    def relieve(self) -> None:
+        """Hands back what a run that failed has left behind, so that the next one has the memory."""
         ...
 
     def memory(self) -> dict[str, Any]:
@@ -238,6 +243,12 @@ class DecodingEngine:
 
     def unload(self, name: str) -> None:
         self._models.unload(name)
+
+    def relieve(self) -> None:
+        from decoding.kv_cache import free_memory
+
+        gc.collect()
+        free_memory(self._devices.pick_device("auto"))
 
     def memory(self) -> dict[str, Any]:
         device = self._devices.pick_device("auto")

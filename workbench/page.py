@@ -10,13 +10,18 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from workbench.api import Api
+from workbench.doors import Doors
 from workbench.early_head import EarlyHead, early_head
+from workbench.health_routes import health_routes
+from workbench.last_resort import LastResort
 from workbench.panels.compare import ComparePanel
 from workbench.panels.explore import ExplorePanel
 from workbench.panels.learn import LearnPanel
 from workbench.panels.models import ModelsPanel
 from workbench.panels.sessions import SessionsPanel
+from workbench.private_log import keep_gradio_private
 from workbench.run_routes import run_routes
+from workbench.safe_headers import SafeHeaders
 from workbench.services import Services
 from workbench.views.components import STATIC, top_bar
 
@@ -56,13 +61,23 @@ def build_page(services: Services) -> gr.Blocks:
 
 def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any]:
     """How the page is launched: own style, own files only, nothing shared or sent."""
-    routes = [*run_routes(services), Mount("/canopy", FreshStatic(directory=static), name="canopy")]
+    keep_gradio_private()
+    routes = [
+        *health_routes(services, static),
+        *run_routes(services),
+        Mount("/canopy", FreshStatic(directory=static), name="canopy"),
+    ]
     return {
         "theme": gr.themes.Base(font=SANS, font_mono=MONO),
         "head_paths": [static / "head.html"],
         "app_kwargs": {
             "routes": routes,
-            "middleware": [Middleware(EarlyHead, links=early_head(static))],
+            "middleware": [
+                Middleware(SafeHeaders),
+                Middleware(LastResort),
+                Middleware(Doors),
+                Middleware(EarlyHead, links=early_head(static)),
+            ],
         },
         "footer_links": [],
         "run_history": False,
@@ -72,6 +87,6 @@ def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any
         "ssr_mode": False,
         "share": False,
         "mcp_server": False,
-        "max_threads": 96,  # a run that waits for its turn or for a step keeps one
+        "max_threads": 160,  # a run that waits for its turn or for a step keeps one
         "quiet": True,
     }

@@ -30,7 +30,7 @@ class ServerPolicy:
     """Drafted nodes of a tree."""
     max_seconds: float = 3600.0
     """Of one run on the device."""
-    max_waiting: int = 24
+    max_waiting: int = 64
     """Runs that wait for the device."""
     max_stepped: int = 3
     """Runs that wait for a step; the one that has waited longest ends where another comes."""

@@ -1,5 +1,6 @@
 """What a run is asked with, checked before anything else happens: the browser and the API can send anything."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,10 @@ class RunRequest:
             raise BadRequest("verifier must be text.", "Leave it out for the usual one.")
         if not (self.drafter is None or isinstance(self.drafter, str)) or not isinstance(self.settings, Mapping):
             raise BadRequest("drafter must be text and settings a mapping.", "Choose them on the page.")
+        try:
+            json.dumps([self.prompt, self.settings], ensure_ascii=False, default=str).encode()
+        except (ValueError, TypeError, RecursionError):
+            raise BadRequest("The prompt or a setting is no text that can be written.", "Write it anew.") from None
         if not self.prompt.strip():
             raise BadRequest("The prompt is empty.", "Write one, or take one of the examples.")
         if len(self.prompt) > MAX_PROMPT:
@@ -100,6 +105,9 @@ class CompareRequest:
                 for way in ways[: MAX_WAYS + 1]
             )
         )
+
+
+Asked = RunRequest | CompareRequest
 
 
 def checked_model(name: object, what: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from decoding.errors import BadRequest
 
 Event = dict[str, Any]
-MAX_RUNS = 64
+MAX_RUNS = 160
+"""More than can wait for the device: what has just ended is still there."""
 MAX_STOPPED = 256
 MAX_BYTES = 128 * 2**20
 TRACE = ("header", "round", "summary", "comparison")

@@ -37,6 +37,7 @@ class ReplayEngine:
         self.most_active = 0
         self.decoding = 0
         self.most_decoding = 0
+        self.relieved = 0
         self.holds: dict[str, dict[str, Any]] = {}
         self.named: list[Choice] = []
 
@@ -91,6 +92,9 @@ class ReplayEngine:
         role = self.holds.pop(name)["role"]
         if role == "target":
             self.holds = {}
+
+    def relieve(self) -> None:
+        self.relieved += 1
 
     def memory(self) -> dict[str, Any]:
         return {"device": "cpu", "held": 900_000_000, "free": 4_000_000_000}

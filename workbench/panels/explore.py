@@ -8,9 +8,10 @@ import gradio as gr
 from decoding.errors import BadRequest
 from workbench.boundary import as_api_error, visible
 from workbench.controls import ControlGroup, control_group
+from workbench.menu import Offer
 from workbench.panels.prompts import EXAMPLES
 from workbench.run_request import RunRequest, checked_place, checked_ticket
-from workbench.services import Offer, Services
+from workbench.services import Services
 from workbench.views.components import run_status, tree_view
 from workbench.views.messages import reasons_text, run_message
 

@@ -6,8 +6,9 @@ from typing import Any
 import gradio as gr
 
 from workbench.boundary import answered, as_api_error, visible
+from workbench.menu import NO_DRAFTER
 from workbench.run_request import checked_place, checked_ticket
-from workbench.services import NO_DRAFTER, Services
+from workbench.services import Services
 from workbench.views.components import mounted
 from workbench.views.messages import json_message, run_message
 

@@ -1,0 +1,104 @@
+"""The one device: who holds it, who waits for it, and the threads in which its work is done."""
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from decoding.errors import BadRequest
+from workbench.boundary import explain
+from workbench.open_runs import OpenRun, OpenRuns
+from workbench.policy import ServerPolicy
+from workbench.run_store import RunEvents, RunStore
+from workbench.turns import DeviceQueue, Turn
+
+BATCH_SECONDS = 0.1
+HEARTBEAT_SECONDS = 1.0
+"""How often silent work speaks up, so that a closed tab is noticed."""
+Work = Callable[[RunEvents], None]
+Batch = tuple[int, list[str]]
+"""The number of the first event, and the events (JSON text) that came since the last batch."""
+
+
+class DeviceWork:
+    """Everything that uses the device goes through `stream` and `held`, or `at_once`."""
+
+    def __init__(self, policy: ServerPolicy) -> None:
+        self.runs = RunStore()
+        self.open = OpenRuns(policy.max_stepped)
+        self.queue = DeviceQueue(policy.max_waiting)
+
+    def stream(self, ticket: str, work: Work) -> Iterator[Batch]:
+        """Does the work in a thread of its own and yields its events; what it raises comes as the last of them.
+
+        Closing the iterator asks the work to end. Raises BadRequest where there has been a run with this number.
+        """
+        log = self.runs.begin(ticket)
+
+        def whole() -> None:
+            try:
+                work(log)
+            except BaseException as error:  # also what ends a thread: the visitor would wait for nothing
+                log.add(explain(error).event())
+            finally:
+                log.end()
+
+        context = contextvars.copy_context()
+        try:
+            threading.Thread(target=context.run, args=(whole,), name="canopy-run", daemon=True).start()
+        except BaseException:
+            log.end()
+            raise
+        sent, ended = 0, False
+        try:
+            while not ended:
+                lines, ended = log.since(sent, HEARTBEAT_SECONDS)
+                if not ended:
+                    log.stop.wait(BATCH_SECONDS)
+                    lines, ended = log.since(sent)
+                yield sent, lines
+                sent += len(lines)
+        finally:
+            self.stop(ticket)
+
+    def stop(self, ticket: str) -> None:
+        """Asks work to end; work that waits, for its turn or for a step, ends at once."""
+        self.runs.halt(ticket)
+        self.queue.look()
+
+    @contextmanager
+    def held(self, log: RunEvents, target: str) -> Iterator[OpenRun | None]:
+        """Inside, the work has the device, and no other target is in use; None where it is no longer wanted."""
+        job = OpenRun(log, self._turn(log), target)
+        if not job.turn.take():
+            yield None
+            return
+        try:
+            self.open.end_others(job)
+            yield job
+        finally:
+            job.turn.give()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Inside, the device is held; raises BadRequest where anybody uses or awaits it."""
+        if not self.queue.take_at_once():
+            raise BadRequest("A run is using the device.", "Stop it, or unload when it has ended.")
+        try:
+            if len(self.open):
+                raise BadRequest("A run that waits for its next step uses it.", "Stop that run first.")
+            yield
+        finally:
+            self.queue.give()
+
+    def _turn(self, log: RunEvents) -> Turn:
+        def told(before: int) -> None:
+            text = f"Waiting for the device: {before} before you" if before else "Your turn"
+            log.add({"kind": "status", "text": text, "place": before})
+
+        return Turn(self.queue, lambda: not log.stop.is_set(), told)
+
+
+def reporter(log: RunEvents) -> Callable[[str], None]:
+    """Writes sentences on what is being done into a log."""
+    return lambda text: log.add({"kind": "status", "text": text})
