@@ -1,11 +1,8 @@
 """The page: `python app.py [--host H] [--port P] [--public]`."""
 
 import argparse
+import gc
 import os
-
-from workbench.page import build_page, launch_arguments
-from workbench.policy import chosen_policy
-from workbench.services import Services
 
 
 def arguments() -> argparse.Namespace:
@@ -19,13 +16,19 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Builds the services and the page, and serves it."""
-    from workbench.engine import DecodingEngine
-
     args = arguments()
+    gc.disable()  # nothing that is imported is garbage: looking for some takes a sixth of the start
+    from workbench.engine import DecodingEngine
+    from workbench.page import build_page, launch_arguments
+    from workbench.policy import chosen_policy
+    from workbench.services import Services
+
     services = Services(DecodingEngine(), chosen_policy(args.public, os.environ))
     page = build_page(services)
     print("Canopy is starting…", flush=True)
     page.launch(server_name=args.host, server_port=args.port, prevent_thread_lock=True, **launch_arguments(services))
+    gc.enable()
+    gc.freeze()  # what is there now stays: later searches leave it out
     print(f"Canopy is at {page.local_url}", flush=True)
     page.block_thread()
 
