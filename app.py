@@ -1,12 +1,9 @@
 """The page: `python app.py [--host H] [--port P] [--public]`."""
 
 import argparse
+import gc
 import os
 import sys
-
-from decoding.errors import CanopyError
-from workbench.page import build_page, launch_arguments
-from workbench.serving import build_services
 
 
 def arguments() -> argparse.Namespace:
@@ -22,6 +19,11 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Builds the services and the page, and serves it."""
     args = arguments()
+    gc.disable()  # nothing that is imported is garbage: looking for some takes a sixth of the start
+    from decoding.errors import CanopyError
+    from workbench.page import build_page, launch_arguments
+    from workbench.serving import build_services
+
     try:
         services = build_services(args.public, os.environ, lambda text: print(text, flush=True))
     except CanopyError as error:
@@ -29,6 +31,8 @@ def main() -> None:
     page = build_page(services)
     print("Canopy is starting…", flush=True)
     page.launch(server_name=args.host, server_port=args.port, prevent_thread_lock=True, **launch_arguments(services))
+    gc.enable()
+    gc.freeze()  # what is there now stays: later searches leave it out
     print(f"Canopy is at {page.local_url}", flush=True)
     page.block_thread()
 
