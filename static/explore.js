@@ -253,6 +253,7 @@ export class Explore extends EventTarget {
     this.#tell("node");
     if (node === null) return;
     const facts = this.tree.describe(node).map((pair) => pair.join(" ").trim());
+    clearTimeout(this.speaking); // what was to be said of the round would now speak over the node
     write(this.part.live, [...facts, standing(this.tree.round, node)].join(", "));
   }
 

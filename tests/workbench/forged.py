@@ -57,7 +57,7 @@ def called(http: httpx.Client, name: str, data: Any) -> str:
 
 def forged_arguments(width: int, good: list[Any]) -> Iterator[list[Any]]:
     for place in range(width):
-        for junk in JUNK:
+        for junk in JUNK[place % 3 :: 3]:  # in full, all places at once: below; at random: tests/hardening
             yield [*good[:place], junk, *good[place + 1 :]]
     for junk in JUNK:
         yield [junk] * width
