@@ -12,7 +12,8 @@ from workbench.policy import ServerPolicy
 from workbench.run_store import RunEvents, RunStore
 from workbench.turns import DeviceQueue, Turn
 
-BATCH_SECONDS = 0.1
+BATCH_SECONDS = 0.25
+"""How long events are gathered: each batch has the page draw, on a laptop with the cores that decode."""
 HEARTBEAT_SECONDS = 1.0
 """How often silent work speaks up, so that a closed tab is noticed."""
 Work = Callable[[RunEvents], None]
