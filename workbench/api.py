@@ -56,9 +56,7 @@ class Api:
         engine = self.services.engine
         with as_api_error():
             _require_texts(target=target, drafter=drafter, strategy=strategy, verifier=verifier)
-            for name, value in {"settings": settings, "text": text}.items():
-                if value is not None and not isinstance(value, dict):
-                    raise BadRequest(f"{name} must be an object of names and values.", "See /list for the names.")
+            _require_objects(settings=settings, text=text)
             number = checked_ticket(ticket) if ticket else uuid4().hex
             request = RunRequest(
                 prompt=prompt,
@@ -93,8 +91,7 @@ class Api:
         """
         with as_api_error():
             _require_texts(target=target)
-            if text is not None and not isinstance(text, dict):
-                raise BadRequest("text must be an object of names and values.", "See /list for the names.")
+            _require_objects(text=text)
             number = checked_ticket(ticket) if ticket else uuid4().hex
             target = target or self.services.engine.default_target
             request = CompareRequest.parse(prompt, target, ways, self._text_defaults() | (text or {}))
@@ -178,6 +175,12 @@ def _require_texts(**values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
             raise BadRequest(f"{name} must be text.", "See /list for the names.")
+
+
+def _require_objects(**values: object) -> None:
+    for name, value in values.items():
+        if value is not None and not isinstance(value, dict):
+            raise BadRequest(f"{name} must be an object of names and values.", "See /list for the names.")
 
 
 def _described(options: dict[str, Option]) -> list[dict[str, Any]]:

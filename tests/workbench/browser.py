@@ -80,3 +80,14 @@ class Watch:
         strangers = self.hosts - {"", address.split("/")[2]}
         assert not self.complaints, self.complaints
         assert not strangers, strangers
+
+
+def opened(
+    browser: Any, address: str, ready: str = READY, timeout: float = 60_000, **options: Any
+) -> tuple[Any, Watch]:
+    """The page, watched, in a context of its own (with `options`), once it is `ready` (`timeout` in milliseconds)."""
+    page = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | options)).new_page()
+    watch = Watch(page)
+    page.goto(address)
+    page.wait_for_function(ready, timeout=timeout)
+    return page, watch

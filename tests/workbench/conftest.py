@@ -20,6 +20,13 @@ def address() -> Iterator[str]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def replay() -> Iterator[str]:
+    """As `address`, with runs that take a moment for each round."""
+    with served(pause=0.03) as found:
+        yield found
+
+
 @pytest.fixture
 def context(browser: Any) -> Iterator[Any]:
     made = browser.new_context(viewport={"width": 1440, "height": 900})

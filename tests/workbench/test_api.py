@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,6 @@ from tests.workbench.forged import GOOD, INSIDE, JUNK, called, forged_arguments,
 
 README = Path(__file__).parents[2] / "README.md"
 ENDPOINTS = ["/run", "/compare", "/list", "/offer", "/stop", "/status", "/trace"]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

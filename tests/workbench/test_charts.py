@@ -1,6 +1,5 @@
 """The charts of a run, the setup's marks, and the states that Explore can be in, in a real browser."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,9 @@ import pytest
 
 from decoding.metrics import tokens_per_round
 from decoding.trace import Trace, read_trace
-from tests.workbench.browser import READY, Watch, chromium, served
+from tests.workbench.browser import READY, Watch, opened, served
 from tests.workbench.synthetic_trace import write_synthetic
-from tests.workbench.test_page import HOSTILE, ROUND, hostile_trace, opened
+from tests.workbench.test_page import HOSTILE, ROUND, hostile_trace
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 OPEN = """async ([text, comparison]) => {
@@ -20,18 +19,6 @@ OPEN = """async ([text, comparison]) => {
     canopy.explore.open(log, 0);
 }"""
 READING = ".cy-chart:nth-child({}) .cy-chart-reading"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def replay() -> Iterator[str]:
-    with served(pause=0.03) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

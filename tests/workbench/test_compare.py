@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.workbench.browser import READY, Watch, chromium, served
+from tests.workbench import browser as browser_tools
+from tests.workbench.browser import READY, Watch, served
 from tests.workbench.replay_engine import WELCOME, shortened
 from tests.workbench.test_page import HOSTILE, hostile_trace
 
@@ -21,22 +22,14 @@ FAILING = TREE | {"settings": {"budget": 13}}
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def replay() -> Iterator[str]:
     with served(pause=0.001) as address:
         yield address
 
 
 def opened(browser: Any, address: str, **options: Any) -> tuple[Any, Watch]:
-    page = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | options)).new_page()
-    watch = Watch(page)
-    page.goto(address)
-    page.wait_for_function(READY, timeout=60_000)
+    """The tab Compare, ready for a press of its button."""
+    page, watch = browser_tools.opened(browser, address, **options)
     page.evaluate("() => canopy.showTab('compare').then(() => true)")
     page.wait_for_function("() => canopy.compare.setup.ways.length && !canopy.compare.part.run.disabled")
     return page, watch

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 
 from decoding.strategies.best_first import best_prefixes
 from decoding.trace import Trace, read_trace
-from tests.workbench.browser import READY, Watch, chromium, served
+from tests.workbench import browser as browser_tools
+from tests.workbench.browser import READY, Watch
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 STATIC = Path(__file__).parents[2] / "static"
@@ -42,24 +42,8 @@ RESOLVE = f"""async () => {{
 }}"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served() as at:
-        yield at
-
-
 def opened(browser: Any, address: str, **options: Any) -> tuple[Any, Watch]:
-    page = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | options)).new_page()
-    watch = Watch(page)
-    page.goto(address)
-    page.wait_for_function(IN_LEARN if "#learn" in address else READY, timeout=60_000)
-    return page, watch
+    return browser_tools.opened(browser, address, IN_LEARN if "#learn" in address else READY, **options)
 
 
 @pytest.fixture(scope="module")

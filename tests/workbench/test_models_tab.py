@@ -21,7 +21,8 @@ from decoding.settings import options_of
 from decoding.survey import survey_pair
 from decoding.weight_files import weight_files_of
 from tests.decoding import tiny
-from tests.workbench.browser import READY, Watch, chromium, served
+from tests.workbench import browser as browser_tools
+from tests.workbench.browser import Watch, chromium, served
 from tests.workbench.fake_hub import fake_hub
 from tests.workbench.replay_engine import ReplayEngine
 from tests.workbench.test_queue import Visitor, request, until
@@ -325,10 +326,7 @@ def test_every_default_is_within_the_limits_of_a_public_page() -> None:
 
 
 def opened(browser: Any, address: str, **options: Any) -> tuple[Any, Watch]:
-    page = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | options)).new_page()
-    watch = Watch(page)
-    page.goto(address)
-    page.wait_for_function(READY, timeout=120_000)
+    page, watch = browser_tools.opened(browser, address, timeout=120_000, **options)
     page.evaluate("async () => { await canopy.showTab('models'); }")
     page.wait_for_function("() => canopy.models.part.queue.textContent", timeout=60_000)
     return page, watch
@@ -346,7 +344,7 @@ HOSTILE = "<img src=x onerror=window.pwned=1>${window.pwned=1}\u202e/x"
 @pytest.mark.browser
 @pytest.mark.slow
 def test_load_look_and_unload_in_the_browser() -> None:
-    with chromium() as browser, served(pause=0.05) as address:
+    with chromium() as browser, served(pause=2 * BATCH_SECONDS) as address:
         page, watch = opened(browser, address)
         assert "Nothing is loaded" in page.inner_text(".cy-models .cy-empty")
         type_target(page, "absent")

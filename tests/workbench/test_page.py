@@ -5,14 +5,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
-from tests.workbench.browser import READY, Watch, chromium, free_port, served
+from tests.workbench.browser import READY, Watch, free_port, opened, served
 from tests.workbench.replay_engine import WELCOME
 
 pytestmark = pytest.mark.browser
@@ -27,26 +26,6 @@ HOSTILE = (
 )
 ROUND = "() => canopy.explore.current"
 PLACE = "(node) => canopy.explore.tree.place(node)"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def replay() -> Iterator[str]:
-    with served(pause=0.03) as address:
-        yield address
-
-
-def opened(browser: Any, address: str, **options: Any) -> tuple[Any, Watch]:
-    page = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | options)).new_page()
-    watch = Watch(page)
-    page.goto(address)
-    page.wait_for_function(READY, timeout=60_000)
-    return page, watch
 
 
 def test_app_opens_on_the_recorded_run_with_no_model_loaded(browser, tmp_path):

@@ -1,7 +1,6 @@
 """The views of a round beside the tree, the walk through it, where nodes came from: the Python core is the judge."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from decoding.types import Source
 from decoding.verifiers import make_verifier
 from tests.decoding.random_trees import random_tree
 from tests.tiny_models import VOCAB, tiny_target
-from tests.workbench.browser import READY, Watch, chromium, served
+from tests.workbench.browser import opened
 from tests.workbench.replay_engine import WELCOME
 from tests.workbench.test_page import HOSTILE, hostile_trace
 
@@ -36,28 +35,8 @@ SELECTED = "() => canopy.explore.selected"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served() as where:
-        yield where
-
-
-@pytest.fixture(scope="module")
 def page(browser: Any, address: str) -> Any:
     return opened(browser, address)[0]
-
-
-def opened(browser: Any, address: str, **options: Any) -> tuple[Any, Watch]:
-    page = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | options)).new_page()
-    watch = Watch(page)
-    page.goto(address)
-    page.wait_for_function(READY, timeout=60_000)
-    return page, watch
 
 
 def shown(page: Any, name: str) -> None:

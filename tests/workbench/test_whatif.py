@@ -1,15 +1,14 @@
 """What-if in a real browser: another tree in the recorded one's place, and the way back."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.workbench.browser import Watch, chromium, served
+from tests.workbench.browser import Watch, opened
 from tests.workbench.replay_engine import WELCOME
-from tests.workbench.test_page import HOSTILE, hostile_trace, opened
+from tests.workbench.test_page import HOSTILE, hostile_trace
 from tests.workbench.test_whatif_planners import without_marginals
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -20,18 +19,6 @@ SHOWN = """() => {
   return { supposed: round.supposed, drafted: round.drafted,
     both: count("both"), here: count("here"), gone: count("gone") };
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def replay() -> Iterator[str]:
-    with served(pause=0.03) as address:
-        yield address
 
 
 def asking(browser: Any, address: str, trace: Path | None = None, **options: Any) -> tuple[Any, Watch]:
