@@ -6,7 +6,7 @@ import { shelf } from "./shelf.js";
 
 const HUB = "https://huggingface.co";
 const OURS = ["run", "round", "node", "view"];
-const EVERY = 400; // browsers refuse to have their address changed more often than about three times a second
+const EVERY = 1000; // every change goes to the browser's own process, and it refuses more than about three a second
 const DEFAULT_VIEW = "tree";
 
 // What an address asks for; null where it says nothing, or nothing that could be meant.

@@ -1,8 +1,12 @@
 // One run's events on their way from the server, in order and without a gap. A message is {run, first, events}: events
-// number `first` onwards of that run. Updates that come too fast may overtake each other on the way to a component; a
-// gap is then fetched by number.
+// number `first` onwards of that run. Gradio's updates only say how far the run has come: each has Gradio look at every
+// component of the page, on a laptop with the cores that decode. The events themselves are fetched from here, while some
+// come several times a second, and more seldom where they take long to show.
 
 import { newTicket } from "./ticket.js";
+
+const PAUSE_MS = 250; // between two questions to the server
+const SHARE = 20; // showing takes at most one part in so many of the time
 
 export class EventStream {
   // `server.events_from([run, first])` gives the message with what was missed; `deal(events, run)` gets what is new.
@@ -23,6 +27,7 @@ export class EventStream {
     this.ticket = run;
     this.received = 0;
     this.fetching = null;
+    clearTimeout(this.next);
   }
 
   receive(text) {
@@ -30,20 +35,20 @@ export class EventStream {
     const message = JSON.parse(text);
     if (this.ticket === null) this.#listenTo(message.run);
     if (message.run !== this.ticket) return;
-    if (message.first > this.received) return void this.#fetchGap().catch(() => {}); // asked again at the end
+    if (message.first > this.received) return void this.#fetch().catch(() => {}); // asked again at the end
     const fresh = message.events.slice(this.received - message.first);
     this.received += fresh.length;
     if (fresh.length) this.deal(fresh, message.run);
   }
 
   // One question at a time; whoever asks meanwhile gets the same answer.
-  #fetchGap() {
+  #fetch() {
     const run = this.ticket;
     this.fetching ??= this.server.events_from([run, this.received]).then((text) => {
       if (run !== this.ticket) return;
       this.fetching = null;
       if (text.error) throw new Error(text.error);
-      this.receive(text);
+      this.#show(text);
     }, (error) => {
       if (run === this.ticket) this.fetching = null;
       throw error;
@@ -51,9 +56,20 @@ export class EventStream {
     return this.fetching;
   }
 
+  // Where something came, more may follow; where nothing did, Gradio's next update will say so.
+  #show(text) {
+    const before = this.received, began = performance.now();
+    this.receive(text);
+    clearTimeout(this.next);
+    if (this.received === before) return;
+    const pause = Math.max(PAUSE_MS, SHARE * (performance.now() - began));
+    this.next = setTimeout(() => this.#fetch().catch(() => {}), pause);
+  }
+
   // The stream is over, for whatever reason: fetches what is missing; throws where the server does not answer.
   async ended() {
     await this.fetching?.catch(() => {});
-    await this.#fetchGap();
+    await this.#fetch();
+    clearTimeout(this.next);
   }
 }

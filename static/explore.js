@@ -369,13 +369,15 @@ export class Explore extends EventTarget {
 
   // The stream is over, for whatever reason: fetch what is missing, and say so where the server is gone.
   async ended() {
-    this.buttons.show("idle");
+    const run = this.ticket;
     try {
       await this.stream.ended();
     } catch {
       this.#notice({ kind: "error", message: "The server does not answer.",
         hint: "What has come so far stays here. See whether the server still runs, then try again." });
     }
+    if (run !== this.ticket) return;
+    this.buttons.show("idle");
     if (document.querySelector("[data-cy-status]")?.dataset.state === "busy") this.status("Stopped", "idle");
   }
 }

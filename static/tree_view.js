@@ -13,6 +13,7 @@ const NARROWEST = 54; // of a column on a phone, where not the whole tree was as
 const PHONE = 600;
 const COLOURS = ["ink", "muted", "surface", "accepted", "draft", "draft-line", "retrieval", "retrieval-line",
   "bonus", "select", "edge"];
+const TOGETHER = 16; // edges in one path: more at once take longer to paint
 const DIMMED = 0.2; // what is left of a node that is not emphasised
 const reduceText = (text, limit) => (text.length > limit ? text.slice(0, Math.max(1, limit - 1)) + "\u2026" : text);
 
@@ -296,9 +297,15 @@ export class TreeView {
     const x1 = x[node];
     const y0 = y[above];
     const y1 = y[node];
-    const bend = x0 + (x1 - x0) * 0.5;
     pen.moveTo(x0, y0);
+    if (this.crowded) return void pen.lineTo(x1, y1);
+    const bend = x0 + (x1 - x0) * 0.5;
     pen.bezierCurveTo(bend, y0, bend, y1, x1, y1);
+  }
+
+  // Rows stand so close that thin straight lines show more than curves, in a third of the time.
+  get crowded() {
+    return this.scale.y < 4;
   }
 
   // One stroke per kind, the accepted path last.
@@ -309,7 +316,7 @@ export class TreeView {
       const fate = this.#fate(node);
       groups[fate === "later" ? fate : GHOSTS.has(fate) ? "ghost" : fate + (this.#retrieved(node) ? "Graft" : "")].push(node);
     }
-    const thin = this.scale.y < 4 ? 0.6 : 1;
+    const thin = this.crowded ? 0.6 : 1;
     this.#stroke(pen, groups.ghost, this.colour.faint, thin, [2, 4]);
     this.#stroke(pen, groups.unreached, this.colour.edge, thin, []);
     this.#stroke(pen, groups.unreachedGraft, this.colour.edge, thin, [4, 3]);
@@ -326,9 +333,11 @@ export class TreeView {
     pen.lineWidth = width;
     pen.lineCap = dash.length === 2 && dash[0] < 2 ? "round" : "butt";
     pen.setLineDash(dash);
-    pen.beginPath();
-    for (const node of nodes) this.#edge(pen, node);
-    pen.stroke();
+    for (let first = 0; first < nodes.length; first += TOGETHER) {
+      pen.beginPath();
+      for (const node of nodes.slice(first, first + TOGETHER)) this.#edge(pen, node);
+      pen.stroke();
+    }
     pen.setLineDash([]);
   }
 
@@ -414,7 +423,7 @@ export class TreeView {
     for (const node of nodes) this.#shape(pen, node);
     pen.fillStyle = inside;
     pen.strokeStyle = outline;
-    pen.lineWidth = this.scale.y < 4 ? 0.6 : 1.1;
+    pen.lineWidth = this.crowded ? 0.6 : 1.1;
     pen.fill();
     pen.stroke();
     pen.setLineDash([]);

@@ -13,7 +13,7 @@ from workbench.run_store import RunEvents, RunStore
 from workbench.turns import DeviceQueue, Turn
 
 BATCH_SECONDS = 0.25
-"""How long events are gathered: each batch has the page draw, on a laptop with the cores that decode."""
+"""How long events are gathered after a batch."""
 HEARTBEAT_SECONDS = 1.0
 """How often silent work speaks up, so that a closed tab is noticed."""
 Work = Callable[[RunEvents], None]
@@ -29,10 +29,11 @@ class DeviceWork:
         self.open = OpenRuns(policy.max_stepped)
         self.queue = DeviceQueue(policy.max_waiting)
 
-    def stream(self, ticket: str, work: Work) -> Iterator[Batch]:
+    def stream(self, ticket: str, work: Work, pause: float = BATCH_SECONDS) -> Iterator[Batch]:
         """Does the work in a thread of its own and yields its events; what it raises comes as the last of them.
 
-        Closing the iterator asks the work to end. Raises BadRequest where there has been a run with this number.
+        The first events come at once, later ones are gathered for `pause` seconds. Closing the iterator asks the work
+        to end. Raises BadRequest where there has been a run with this number.
         """
         log = self.runs.begin(ticket)
 
@@ -54,11 +55,9 @@ class DeviceWork:
         try:
             while not ended:
                 lines, ended = log.since(sent, HEARTBEAT_SECONDS)
-                if not ended:
-                    log.stop.wait(BATCH_SECONDS)
-                    lines, ended = log.since(sent)
                 yield sent, lines
                 sent += len(lines)
+                log.wait_for_end(pause)
         finally:
             self.stop(ticket)
 

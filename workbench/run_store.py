@@ -94,6 +94,11 @@ class RunEvents:
             self._ended = True
             self._changed.notify_all()
 
+    def wait_for_end(self, seconds: float) -> None:
+        """Returns when no event will follow, or after `seconds`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended, seconds)
+
     def since(self, first: int, timeout: float = 0) -> tuple[list[str], bool]:
         """The events from number `first` on, and whether these are the last. Waits up to `timeout` seconds for one."""
         with self._changed:

@@ -7,7 +7,7 @@ from decoding.errors import OutOfMemory
 from decoding.exhaustion import is_out_of_memory
 from workbench.boundary import explain
 from workbench.device import Device
-from workbench.device_work import Batch, DeviceWork, reporter
+from workbench.device_work import BATCH_SECONDS, Batch, DeviceWork, reporter
 from workbench.engine import Choice, Engine
 from workbench.menu import NO_DRAFTER, Menu
 from workbench.policy import ServerPolicy
@@ -29,7 +29,9 @@ class Running:
         self.work = work
         self.device = device
 
-    def stream(self, ticket: str, build: Callable[[], Asked], stepping: bool) -> Iterator[Batch]:
+    def stream(
+        self, ticket: str, build: Callable[[], Asked], stepping: bool = False, pause: float = BATCH_SECONDS
+    ) -> Iterator[Batch]:
         """See `Services.stream`."""
 
         def work(log: RunEvents) -> None:
@@ -38,7 +40,7 @@ class Running:
                 log.step()
             self._run(log, self.menu.settled(build()))
 
-        return self.work.stream(ticket, work)
+        return self.work.stream(ticket, work, pause)
 
     def _run(self, log: RunEvents, request: Asked) -> None:
         with self.work.held(log, ALL_TARGETS if self.device.holds_all else request.target) as run:

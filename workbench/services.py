@@ -17,6 +17,9 @@ from workbench.run_request import Asked
 from workbench.run_store import Event, RunEvents
 from workbench.running import Running
 
+TICK_SECONDS = 1.0
+"""How often a page is told of new events; while some come it fetches them by itself (static/event_stream.js)."""
+
 
 class Services:
     """One per server. Every run goes through `stream`, every loading through `load`."""
@@ -67,6 +70,14 @@ class Services:
         With `stepping` it waits after each round for `step` or `proceed`, and others may decode meanwhile.
         """
         return self._running.stream(ticket, build, stepping)
+
+    def ticks(self, ticket: str, build: Callable[[], Asked], stepping: bool = False) -> Iterator[int]:
+        """As `stream`, but yields only how many events there are: the page fetches them with `missed`.
+
+        Every update of a Gradio component costs the page more than an event does, often beside the model.
+        """
+        for first, lines in self._running.stream(ticket, build, stepping, TICK_SECONDS):
+            yield first + len(lines)
 
     def events(self, request: Asked, ticket: str) -> Iterator[Event]:
         """A run for a program: its events as `stream` gives them; errors are raised, but for those of one lane."""

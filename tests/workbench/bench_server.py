@@ -110,7 +110,10 @@ def _page_run(page: Any) -> dict[str, Any]:
     before = page.evaluate("() => canopy.explore.log.id")
     page.locator("#cy-run").click()
     page.wait_for_function(
-        "(before) => canopy.explore.log.id !== before && canopy.explore.log.summary", arg=before, timeout=RUN_TIMEOUT
+        "(before) => canopy.explore.log.id !== before && canopy.explore.log.summary",
+        arg=before,
+        polling=1000,  # looking in every frame would have the browser make sixty of them a second
+        timeout=RUN_TIMEOUT,
     )
     return dict(
         page.evaluate("""() => {

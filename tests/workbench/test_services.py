@@ -31,6 +31,14 @@ def test_a_run_streams_status_header_rounds_and_summary():
     assert kinds[-1] == "summary"
 
 
+def test_ticks_say_how_many_events_there_are_to_be_fetched():
+    services = Services(ReplayEngine(pause=0.05))
+    counts = list(services.ticks("b" * 16, request))
+    assert counts == sorted(counts)
+    assert counts[-1] == len(services.missed("b" * 16, 0)) > len(counts)
+    assert services.missed("b" * 16, counts[0])[-1].startswith('{"kind":"summary"')
+
+
 def test_only_what_fits_is_offered_and_the_rest_has_a_reason():
     offer = Services(ReplayEngine()).offer("small", "lookup", "tree")
     assert [name for _, name in offer.drafters] == ["mini", "lookup", "none"]

@@ -89,8 +89,8 @@ class ComparePanel:
         def build() -> CompareRequest:
             return CompareRequest.parse(*(asked.get(name) for name in ("prompt", "target", "ways", "text")))
 
-        for first, lines in self.services.stream(ticket, build):
-            yield run_message(ticket, first, lines)
+        for count in self.services.ticks(ticket, build):
+            yield run_message(ticket, count, [])
 
 
 def _asked(text: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from workbench.panels.prompts import EXAMPLES
 from workbench.run_request import RunRequest, checked_place, checked_ticket
 from workbench.services import Services
 from workbench.views.components import run_status, tree_view
-from workbench.views.messages import reasons_text, run_message
+from workbench.views.messages import json_message, reasons_text, run_message
 
 # Services keep the line for the device: Gradio's own would not tell anybody's place, nor let a stopped run out.
 SIDE_BY_SIDE = {"concurrency_limit": None}
@@ -24,6 +24,9 @@ RAW = {"preprocess": False}
 BEGIN_JS = "(...values) => [canopy.explore.begin(), ...values.slice(1)]"
 STOP_JS = "() => [canopy.explore.stopping()]"
 CHOSEN_JS = "(...values) => canopy.explore.takeChosen(values)"
+# Components that a function of the server has once written to are looked at again with every later message, of a run
+# for example. So the server writes to one, and the browser deals it out.
+DEAL_JS = "(updates) => JSON.parse(updates)"
 ENDED_JS = "() => { canopy.explore.ended(); }"
 
 
@@ -49,6 +52,7 @@ class ExplorePanel:
         self._targets = self.services.targets()
         self.ticket = gr.Textbox(visible="hidden", elem_id="cy-ticket")
         self.refresh = gr.Button(visible="hidden", elem_id="cy-refresh")
+        self.updates = gr.Textbox(visible="hidden")
         self.target = gr.Dropdown(self._targets, value=engine.default_target, label="Target", filterable=False)
         self.drafter = gr.Dropdown(offer.drafters, value=offer.drafter, label="Drafter", filterable=False)
         self.strategy = gr.Dropdown(offer.strategies, value=offer.strategy, label="Strategy", filterable=False)
@@ -77,7 +81,8 @@ class ExplorePanel:
         choosers = [self.target, self.drafter, self.strategy]
         outputs = [self.drafter, self.strategy, self.reasons, *self.boxes.values()]
         for chooser in choosers:
-            chooser.input(self._refit, choosers, outputs, queue=False, **RAW, **QUIET)
+            refitted = chooser.input(self._refit, choosers, self.updates, queue=False, **RAW, **QUIET)
+            refitted.success(None, self.updates, outputs, js=DEAL_JS, **QUIET)
         self.examples.input(None, self.examples, self.prompt, js="(text) => text", **QUIET)
 
         groups = [*self.settings.values(), self.text]
@@ -89,32 +94,37 @@ class ExplorePanel:
             running.then(None, None, None, js=ENDED_JS, api_visibility="private")
         self.stop.click(self._stop, self.ticket, None, js=STOP_JS, queue=False, **QUIET)
         # Models may have been loaded since the page was built: by this visitor, who presses it, or by another.
-        renewed = [self.target, *outputs]
-        gr.on(None, self._renew, None, renewed, queue=False, **QUIET)
-        self.refresh.click(self._choose, choosers, renewed, js=CHOSEN_JS, queue=False, **RAW, **QUIET)
+        renew = gr.on(None, self._renew, None, self.updates, queue=False, **QUIET)
+        choose = self.refresh.click(self._choose, choosers, self.updates, js=CHOSEN_JS, queue=False, **RAW, **QUIET)
+        for renewed in (renew, choose):
+            renewed.success(None, self.updates, [self.target, *outputs], js=DEAL_JS, **QUIET)
 
-    def _refit(self, target: str, drafter: str, strategy: str) -> list[Any]:
+    def _refit(self, target: str, drafter: str, strategy: str) -> str:
         with as_api_error():
-            offer = self.services.offer(target, drafter, strategy)
-        boxes = [gr.update(visible=name == offer.strategy and bool(self.settings[name].options)) for name in self.boxes]
-        return [
-            gr.update(choices=offer.drafters, value=offer.drafter),
-            gr.update(choices=offer.strategies, value=offer.strategy),
-            reasons_text(offer.reasons),
-            *boxes,
-        ]
+            return json_message(self._fitting(target, drafter, strategy))
 
-    def _renew(self) -> list[Any]:
+    def _renew(self) -> str:
         """The choosers of a page that is opened after models have been loaded."""
         if self.services.targets() == self._targets:
-            return [gr.skip()] * (4 + len(self.boxes))
+            return json_message([gr.skip()] * (4 + len(self.boxes)))
         engine = self.services.engine
         drafter = engine.usual_drafter(engine.default_target, engine.default_strategy)
         return self._choose(engine.default_target, drafter, engine.default_strategy)
 
-    def _choose(self, target: str, drafter: str, strategy: str) -> list[Any]:
-        fitted = self._refit(target, drafter, strategy)
-        return [gr.update(choices=self.services.targets(), value=target), *fitted]
+    def _choose(self, target: str, drafter: str, strategy: str) -> str:
+        with as_api_error():
+            choosers = gr.update(choices=self.services.targets(), value=target)
+            return json_message([choosers, *self._fitting(target, drafter, strategy)])
+
+    def _fitting(self, target: str, drafter: str, strategy: str) -> list[dict[str, Any]]:
+        """Updates of drafter, strategy, reasons and the boxes of settings."""
+        offer = self.services.offer(target, drafter, strategy)
+        return [
+            gr.update(choices=offer.drafters, value=offer.drafter),
+            gr.update(choices=offer.strategies, value=offer.strategy),
+            gr.update(value=reasons_text(offer.reasons)),
+            *(gr.update(visible=name == offer.strategy and bool(self.settings[name].options)) for name in self.boxes),
+        ]
 
     def _running(self, *values: Any) -> Iterator[str]:
         yield from self._run(values, stepping=False)
@@ -126,8 +136,8 @@ class ExplorePanel:
         with as_api_error():
             ticket = checked_ticket(values[0])
             given = dict(zip(self._order, values, strict=True))
-            for first, lines in self.services.stream(ticket, lambda: self._request(given), stepping):
-                yield run_message(ticket, first, lines)
+            for count in self.services.ticks(ticket, lambda: self._request(given), stepping):
+                yield run_message(ticket, count, [])
 
     def _request(self, given: dict[Any, Any]) -> RunRequest:
         strategy = given[self.strategy]

@@ -13,7 +13,7 @@ def run_message(ticket: str, first: int, lines: Sequence[str]) -> str:
     return _unmarked(f'{{"run":{json.dumps(ticket)},"first":{int(first)},"events":[{",".join(lines)}]}}')
 
 
-def json_message(message: Mapping[str, Any]) -> str:
+def json_message(message: Mapping[str, Any] | Sequence[Any]) -> str:
     """Any message, likewise without markup."""
     return _unmarked(json.dumps(message, ensure_ascii=False, allow_nan=False))
 
