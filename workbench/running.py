@@ -14,6 +14,7 @@ from workbench.policy import ServerPolicy
 from workbench.run_request import Asked, RunRequest
 from workbench.run_store import Event, RunEvents
 from workbench.smaller import smaller
+from workbench.visitor import Visitor
 
 ALL_TARGETS = "all"
 """What a run holds where no target has to go for another."""
@@ -29,7 +30,7 @@ class Running:
         self.work = work
         self.device = device
 
-    def stream(self, ticket: str, build: Callable[[], Asked], stepping: bool) -> Iterator[Batch]:
+    def stream(self, ticket: str, build: Callable[[], Asked], stepping: bool, visitor: Visitor) -> Iterator[Batch]:
         """See `Services.stream`."""
 
         def work(log: RunEvents) -> None:
@@ -38,7 +39,7 @@ class Running:
                 log.step()
             self._run(log, self.menu.settled(build()))
 
-        return self.work.stream(ticket, work)
+        return self.work.stream(ticket, work, visitor)
 
     def _run(self, log: RunEvents, request: Asked) -> None:
         with self.work.held(log, ALL_TARGETS if self.device.holds_all else request.target) as run:

@@ -26,6 +26,7 @@ from tests.workbench.browser import Watch, chromium, served
 from tests.workbench.fake_hub import fake_hub
 from tests.workbench.replay_engine import ReplayEngine
 from tests.workbench.test_queue import Visitor, request, until
+from workbench.device_work import BATCH_SECONDS
 from workbench.engine import DecodingEngine
 from workbench.policy import LOCAL, PUBLIC, ServerPolicy, chosen_policy
 from workbench.run_request import TextSettings

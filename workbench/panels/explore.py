@@ -14,6 +14,7 @@ from workbench.run_request import RunRequest, checked_place, checked_ticket
 from workbench.services import Services
 from workbench.views.components import run_status, tree_view
 from workbench.views.messages import reasons_text, run_message
+from workbench.visitor import Visitor
 
 # Services keep the line for the device: Gradio's own would not tell anybody's place, nor let a stopped run out.
 SIDE_BY_SIDE = {"concurrency_limit": None}
@@ -116,17 +117,17 @@ class ExplorePanel:
         fitted = self._refit(target, drafter, strategy)
         return [gr.update(choices=self.services.targets(), value=target), *fitted]
 
-    def _running(self, *values: Any) -> Iterator[str]:
-        yield from self._run(values, stepping=False)
+    def _running(self, caller: gr.Request, *values: Any) -> Iterator[str]:
+        yield from self._run(Visitor.of(caller), values, stepping=False)
 
-    def _stepping(self, *values: Any) -> Iterator[str]:
-        yield from self._run(values, stepping=True)
+    def _stepping(self, caller: gr.Request, *values: Any) -> Iterator[str]:
+        yield from self._run(Visitor.of(caller), values, stepping=True)
 
-    def _run(self, values: tuple[Any, ...], stepping: bool) -> Iterator[str]:
+    def _run(self, visitor: Visitor, values: tuple[Any, ...], stepping: bool) -> Iterator[str]:
         with as_api_error():
             ticket = checked_ticket(values[0])
             given = dict(zip(self._order, values, strict=True))
-            for first, lines in self.services.stream(ticket, lambda: self._request(given), stepping):
+            for first, lines in self.services.stream(ticket, lambda: self._request(given), stepping, visitor):
                 yield run_message(ticket, first, lines)
 
     def _request(self, given: dict[Any, Any]) -> RunRequest:
