@@ -35,11 +35,16 @@ class Running:
 
         def work(log: RunEvents) -> None:
             if stepping:
-                self.device.require_steps()
+                self.require_steps()
                 log.step()
             self._run(log, self.menu.settled(build()))
 
         return self.work.stream(ticket, work, visitor)
+
+    def require_steps(self) -> None:
+        """Raises BadRequest where a run cannot wait between its rounds."""
+        if (refusal := self.device.no_steps()) is not None:
+            raise refusal
 
     def _run(self, log: RunEvents, request: Asked) -> None:
         with self.work.held(log, ALL_TARGETS if self.device.holds_all else request.target) as run:

@@ -87,7 +87,7 @@ class Services:
 
     def step(self, ticket: str) -> None:
         """One more round of a stepped run; another run waits after the round in hand."""
-        self.device.require_steps()
+        self._running.require_steps()
         self._live(ticket).step()
 
     def proceed(self, ticket: str) -> None:

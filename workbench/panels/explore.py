@@ -70,8 +70,11 @@ class ExplorePanel:
         self.compare = gr.Checkbox(False, label="Compare with plain decoding", elem_id="cy-compare")
         with gr.Row(elem_id="cy-buttons"):
             self.run = gr.Button("Run", variant="primary", elem_id="cy-run")
-            self.step = gr.Button("Step", elem_id="cy-step")
+            refusal = self.services.device.no_steps()
+            self.step = gr.Button("Step", elem_id="cy-step", interactive=refusal is None)
             self.stop = gr.Button("Stop", variant="stop", elem_id="cy-stop")
+        if refusal is not None:
+            gr.Markdown(f"{refusal.message} {refusal.hint}", elem_id="cy-no-steps")
         run_status()
 
     def _wire(self) -> None:
