@@ -118,7 +118,8 @@ def test_what_is_not_whole_is_not_taken_for_whole(
     assert said is None
     fetched, whole = sums(Path(there)), sums(checkpoint)
     assert fetched == {file: whole[file] for file in whole if file not in ("README.md", "pytorch_model.bin")}
-    tally(f"the Hub vanished in the middle of {name}: said so, nothing half kept, whole at the next try")
+    how = "reset" if reset else "closed"
+    tally(f"the Hub {how} a connection in the middle of {name}: said so, nothing half kept, whole at the next try")
 
 
 def test_one_broken_connection_goes_on_where_it_broke(checkpoint: Path, tmp_path: Path) -> None:

@@ -73,9 +73,9 @@ class ExplorePanel:
             refusal = self.services.device.no_steps()
             self.step = gr.Button("Step", elem_id="cy-step", interactive=refusal is None)
             self.stop = gr.Button("Stop", variant="stop", elem_id="cy-stop")
+        run_status()
         if refusal is not None:
             gr.Markdown(f"{refusal.message} {refusal.hint}", elem_id="cy-no-steps")
-        run_status()
 
     def _wire(self) -> None:
         choosers = [self.target, self.drafter, self.strategy]
