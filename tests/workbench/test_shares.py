@@ -17,7 +17,7 @@ from tests.workbench.browser import chromium, opened, serving
 from tests.workbench.forged import called, posted
 from tests.workbench.replay_engine import ReplayEngine
 from tests.workbench.test_queue import request, until
-from workbench.policy import LOCAL, PUBLIC, SPACE_PROXIES, ServerPolicy, chosen_policy
+from workbench.policy import LOCAL, PUBLIC, SPACE_PROXIES, ServerPolicy
 from workbench.services import Services
 from workbench.shares import Shares
 from workbench.turns import Busy
@@ -100,11 +100,6 @@ def test_one_s_own_machine_has_no_bound_and_a_public_page_a_small_one() -> None:
         shares.take(NOBODY)
     assert (PUBLIC.page_runs, PUBLIC.address_runs) == (2, 8)
     assert "Of your runs 2 may wait" in " ".join(PUBLIC.sentences())
-
-
-def test_only_a_space_believes_its_proxies() -> None:
-    assert chosen_policy(False, {"SPACE_ID": "a/b"}).proxies == SPACE_PROXIES
-    assert chosen_policy(True, {}).proxies == LOCAL.proxies == ()
 
 
 @pytest.mark.parametrize(
