@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from decoding.hub import told_plainly
+from decoding.hub import FILES, told_plainly
 from decoding.presets import find_preset
 from decoding.weight_files import PATTERNS, SLICES, cached_snapshot
 
@@ -26,7 +26,7 @@ def fetch_checkpoint(model_id: str, report: Report) -> None:
     from huggingface_hub import snapshot_download
 
     report(f"Fetching {hub_id} from the Hub.")
-    with told_plainly(hub_id, "files"):
+    with told_plainly(hub_id, FILES):
         # One after another: an interruption then reaches this thread, and a slow line has one bar.
         snapshot_download(
             hub_id,

@@ -13,8 +13,15 @@ from decoding.exhaustion import is_out_of_memory
 
 READABLE = (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, MemoryError)
 """What transformers and huggingface_hub raise for a checkpoint that is missing, damaged or of an unknown kind."""
+NETWORK = ("httpx", "httpcore", "requests")
+"""What the names of the modules begin with whose exceptions tell of the network; huggingface_hub lets some through."""
+BROKEN_OFF = frozenset({"RemoteProtocolError", "ReadError", "ReadTimeout", "ChunkedEncodingError"})
+"""Of these, those for a connection that was there."""
+FILES = "files"
+"""What is being fetched, where it is not read yet."""
 SAFETENSORS_HINT = "Use a checkpoint in safetensors, or convert it with save_pretrained: pickled weights are not read."
 OFFLINE_HINT = "Check the network and HF_ENDPOINT, use a model that is in the cache, or the embedded smollm2-135m."
+AGAIN_HINT = "Try again: files that have come whole are kept, and the rest is fetched."
 
 
 @contextmanager
@@ -30,7 +37,9 @@ def told_plainly(model_id: str, part: str = "weights") -> Iterator[None]:
         raise ModelUnavailable(
             f"The weights of {model_id} are damaged: {_first_line(error)}.", "Fetch the checkpoint again."
         ) from error
-    except READABLE as error:
+    except Exception as error:
+        if not isinstance(error, READABLE) and not _of_network(error):
+            raise
         raise explain(error, model_id, part) from error
 
 
@@ -40,7 +49,6 @@ def explain(error: BaseException, model_id: str, part: str = "weights") -> Canop
 
     chain = list(_chain(error))
     text = " ".join(str(link) for link in chain)
-    network = any(type(link).__module__.split(".")[0].startswith(("httpx", "httpcore", "requests")) for link in chain)
     if any(map(is_out_of_memory, chain)):
         return out_of_memory(model_id)
     if _any(chain, hub.GatedRepoError):
@@ -56,12 +64,16 @@ def explain(error: BaseException, model_id: str, part: str = "weights") -> Canop
         return BadRequest(f"{model_id!r} is not the name of a model.", "Give a Hub id (owner/name) or a folder.")
     if any(getattr(link, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) for link in chain):
         return ModelUnavailable(f"The disk is full: {model_id} does not fit.", "Free some space or set HF_HOME.")
-    if network or _any(chain, hub.OfflineModeIsEnabled, hub.LocalEntryNotFoundError):
+    if any(_of_network(link) and type(link).__name__ in BROKEN_OFF for link in chain):
+        return ModelUnavailable(f"The connection to the Hub broke off: not all of {model_id} has come.", AGAIN_HINT)
+    if any(map(_of_network, chain)) or _any(chain, hub.OfflineModeIsEnabled, hub.LocalEntryNotFoundError):
         return ModelUnavailable(f"{model_id} could not be fetched: the Hub was not reached.", OFFLINE_HINT)
     if "safetensors" in text and ("no file named" in text or "does not appear to have" in text):
         return UnsupportedModel(f"{model_id} has no weights in safetensors.", SAFETENSORS_HINT)
     if isinstance(error, ImportError):
         return UnsupportedModel(f"{model_id} needs a package that is not here: {_first_line(error)}.", "Install it.")
+    if part == FILES:
+        return ModelUnavailable(f"{model_id} could not be fetched: {_first_line(error)}.", AGAIN_HINT)
     return ModelUnavailable(
         f"The {part} of {model_id} could not be loaded: {_first_line(error)}.",
         "Check its files, or choose another model.",
@@ -103,6 +115,10 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def _of_network(error: BaseException) -> bool:
+    return type(error).__module__.startswith(NETWORK)
 
 
 def _any(chain: list[BaseException], *kinds: type[BaseException]) -> bool:

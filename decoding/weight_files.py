@@ -53,7 +53,11 @@ def cached_snapshot(hub_id: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        folder = Path(snapshot_download(hub_id, local_files_only=True))
+        folder = Path(
+            snapshot_download(
+                hub_id, local_files_only=True, allow_patterns=list(PATTERNS), ignore_patterns=list(SLICES)
+            )
+        )
     except (LocalEntryNotFoundError, HFValidationError, OSError, ValueError):
         return None
     index = folder / "model.safetensors.index.json"

@@ -20,8 +20,11 @@ export class RunButtons {
   // Gradio may draw the buttons later than the tree; a stand-alone page has none.
   #whenThere(tries) {
     const stepper = document.querySelector("#cy-step");
-    if (!stepper) return void (tries && setTimeout(() => this.#whenThere(tries - 1), 200));
-    stepper.title = "Decode one round, then wait";
+    const refusal = document.querySelector("#cy-no-steps"); // where this server's device cannot wait
+    const there = stepper && (refusal || !stepper.disabled);
+    if (!there) return void (tries && setTimeout(() => this.#whenThere(tries - 1), 200));
+    stepper.title = refusal?.textContent.trim() ?? "Decode one round, then wait";
+    if (refusal) stepper.setAttribute("aria-describedby", refusal.id);
     this.show(this.state);
   }
 

@@ -24,7 +24,7 @@ def tally(request: pytest.FixtureRequest) -> Tally:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Prints the notes where they were asked for."""
+    """Prints the notes where they were asked for; a test that noted nothing stands with its name."""
     if terminalreporter.config.getoption("markexpr") != NAME:
         return
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
@@ -32,9 +32,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         (report.nodeid.rpartition("/")[2], text, report.outcome)
         for report in reports
         if getattr(report, "when", "") == "call"
-        for name, text in report.user_properties
-        if name == NAME
+        for text in [text for name, text in report.user_properties if name == NAME] or [_said(report.nodeid)]
     ]
     terminalreporter.section("hardening")
     for test, text, outcome in sorted(notes):
         terminalreporter.write_line(f"{outcome}: {text}  [{test}]")
+
+
+def _said(nodeid: str) -> str:
+    """`a/test_b.py::test_a_full_disk[x]`: "a full disk"."""
+    return nodeid.rpartition("::")[2].partition("[")[0].removeprefix("test_").replace("_", " ")

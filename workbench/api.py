@@ -13,6 +13,7 @@ from workbench.boundary import as_api_error
 from workbench.menu import NO_DRAFTER
 from workbench.run_request import CompareRequest, RunRequest, checked_ticket
 from workbench.services import Services
+from workbench.visitor import Visitor
 
 
 class Api:
@@ -37,6 +38,7 @@ class Api:
         compare: bool = False,
         verifier: str = "",
         ticket: str = "",
+        caller: gr.Request | None = None,
     ) -> Iterator[dict]:
         """Decodes a prompt and streams events: status (what is being done, the place in the queue), header, rounds,
         summary, and a comparison with plain decoding if asked for.
@@ -69,10 +71,16 @@ class Api:
                 verifier=verifier or None,
             )
             yield {"kind": "status", "text": "Accepted", "ticket": number}
-            yield from self.services.events(request, number)
+            yield from self.services.events(request, number, Visitor.of(caller))
 
     def compare(
-        self, prompt: str, ways: builtins.list[dict], target: str = "", text: dict | None = None, ticket: str = ""
+        self,
+        prompt: str,
+        ways: builtins.list[dict],
+        target: str = "",
+        text: dict | None = None,
+        ticket: str = "",
+        caller: gr.Request | None = None,
     ) -> Iterator[dict]:
         """Decodes a prompt in up to four ways, one after another on the same model, and streams the events of all.
 
@@ -96,7 +104,7 @@ class Api:
             target = target or self.services.engine.default_target
             request = CompareRequest.parse(prompt, target, ways, self._text_defaults() | (text or {}))
             yield {"kind": "status", "text": "Accepted", "ticket": number}
-            yield from self.services.events(request, number)
+            yield from self.services.events(request, number, Visitor.of(caller))
 
     def list(self) -> dict:
         """Targets, drafters, strategies with their settings and ranges, verifiers, and which of them fit together."""

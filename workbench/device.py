@@ -27,8 +27,8 @@ class Device(Protocol):
     holds_all: bool
     """Whether every target that is served is loaded for good, so that none has to go for another."""
 
-    def require_steps(self) -> None:
-        """Raises BadRequest where a run cannot wait between its rounds."""
+    def no_steps(self) -> BadRequest | None:
+        """Why a run cannot wait between its rounds; None where it can."""
         ...
 
     def events(self, request: Asked, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
@@ -44,8 +44,8 @@ class OwnDevice:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def require_steps(self) -> None:
-        return
+    def no_steps(self) -> None:
+        return None
 
     def events(self, request: Asked, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
         return decoded(self._engine, request, should_stop, report)
@@ -66,8 +66,8 @@ class LentDevice:
         self._wanted = WantedRun()
         self._lent = lend(duration=self._seconds)(self._in_worker)
 
-    def require_steps(self) -> None:
-        raise BadRequest(
+    def no_steps(self) -> BadRequest:
+        return BadRequest(
             "Runs go through without a pause here: a GPU is lent for one run at a time, and waiting would use it up.",
             "Press Run, then go through its rounds with the arrow keys or the slider.",
         )

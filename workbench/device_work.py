@@ -1,6 +1,7 @@
 """The one device: who holds it, who waits for it, and the threads in which its work is done."""
 
 import contextvars
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,9 @@ from workbench.boundary import explain
 from workbench.open_runs import OpenRun, OpenRuns
 from workbench.policy import ServerPolicy
 from workbench.run_store import RunEvents, RunStore
-from workbench.turns import DeviceQueue, Turn
+from workbench.shares import Shares
+from workbench.turns import Busy, DeviceQueue, Turn
+from workbench.visitor import Visitor
 
 BATCH_SECONDS = 0.25
 """How long events are gathered after a batch."""
@@ -28,29 +31,21 @@ class DeviceWork:
         self.runs = RunStore()
         self.open = OpenRuns(policy.max_stepped)
         self.queue = DeviceQueue(policy.max_waiting)
+        self._shares = Shares(policy)
 
-    def stream(self, ticket: str, work: Work, pause: float = BATCH_SECONDS) -> Iterator[Batch]:
+    def stream(self, ticket: str, work: Work, visitor: Visitor, pause: float = BATCH_SECONDS) -> Iterator[Batch]:
         """Does the work in a thread of its own and yields its events; what it raises comes as the last of them.
 
         The first events come at once, later ones are gathered for `pause` seconds. Closing the iterator asks the work
-        to end. Raises BadRequest where there has been a run with this number.
+        to end. It counts to the visitor's share until it has ended, however that comes about; where that share is used
+        up an error is the only event, and no run is kept for it. Raises BadRequest where there has been a run with
+        this number.
         """
-        log = self.runs.begin(ticket)
-
-        def whole() -> None:
-            try:
-                work(log)
-            except BaseException as error:  # also what ends a thread: the visitor would wait for nothing
-                log.add(explain(error).event())
-            finally:
-                log.end()
-
-        context = contextvars.copy_context()
         try:
-            threading.Thread(target=context.run, args=(whole,), name="canopy-run", daemon=True).start()
-        except BaseException:
-            log.end()
-            raise
+            log = self._begun(ticket, work, visitor)
+        except Busy as error:
+            yield 0, [json.dumps(explain(error).event())]
+            return
         sent, ended = 0, False
         try:
             while not ended:
@@ -60,6 +55,35 @@ class DeviceWork:
                 log.wait_for_end(pause)
         finally:
             self.stop(ticket)
+
+    def _begun(self, ticket: str, work: Work, visitor: Visitor) -> RunEvents:
+        """The log of the work, which is under way; raises Busy or BadRequest where it is not to be."""
+        self._shares.take(visitor)
+        try:
+            log = self.runs.begin(ticket)
+        except BaseException:
+            self._shares.give(visitor)
+            raise
+
+        def end() -> None:
+            self._shares.give(visitor)  # first: whoever has heard the end may begin again
+            log.end()
+
+        def whole() -> None:
+            try:
+                work(log)
+            except BaseException as error:  # also what ends a thread: the visitor would wait for nothing
+                log.add(explain(error).event())
+            finally:
+                end()
+
+        context = contextvars.copy_context()
+        try:
+            threading.Thread(target=context.run, args=(whole,), name="canopy-run", daemon=True).start()
+        except BaseException:
+            end()
+            raise
+        return log
 
     def stop(self, ticket: str) -> None:
         """Asks work to end; work that waits, for its turn or for a step, ends at once."""

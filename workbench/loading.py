@@ -9,6 +9,7 @@ from workbench.engine import Engine
 from workbench.policy import ServerPolicy
 from workbench.run_request import checked_model
 from workbench.run_store import RunEvents
+from workbench.visitor import Visitor
 
 
 class Loading:
@@ -23,7 +24,7 @@ class Loading:
         """What a pair is and what it would take, before anything is loaded; raises what says why it cannot be."""
         return self.engine.survey(*self._named(target, drafter))
 
-    def load(self, ticket: str, target: object, drafter: object) -> Iterator[Batch]:
+    def load(self, ticket: str, target: object, drafter: object, visitor: Visitor) -> Iterator[Batch]:
         """Loads a pair in its turn; streams as a run does, `loaded` being the last event."""
 
         def work(log: RunEvents) -> None:
@@ -42,7 +43,7 @@ class Loading:
                     there = self.engine.load(*names, watched)
                     log.add({"kind": "loaded", "target": there[0], "drafter": there[1], **found})
 
-        return self.work.stream(ticket, work)
+        return self.work.stream(ticket, work, visitor)
 
     def unload(self, name: object) -> None:
         """Frees a drafter, or with the target everything; refused while a run uses it."""

@@ -8,6 +8,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from workbench.api import Api
 from workbench.doors import Doors
@@ -73,6 +74,7 @@ def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any
         "app_kwargs": {
             "routes": routes,
             "middleware": [
+                Middleware(ProxyHeadersMiddleware, trusted_hosts=list(services.policy.proxies)),
                 Middleware(SafeHeaders),
                 Middleware(LastResort),
                 Middleware(Doors),

@@ -12,6 +12,8 @@ from decoding.shipped import MATRIX, SHIPPED
 ON_YOUR_OWN = "Canopy on your own machine has no such limit: see the README."
 NODE_OPTIONS = ("budget", "most")
 """Settings that say how many nodes a tree may have."""
+SPACE_PROXIES = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "::1", "fc00::/7")
+"""Where the proxies of a Space stand, between it and its visitors: in networks that are nobody's on the internet."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class ServerPolicy:
     """Of one run on the device."""
     max_waiting: int = 64
     """Runs that wait for the device."""
+    page_runs: int | None = None
+    """Runs of one page or program that wait or run at one time; None for as many as it likes."""
+    address_runs: int | None = None
+    """Likewise of one network address, however many pages are open there; see `visitor.Visitor`."""
+    proxies: tuple[str, ...] = ()
+    """Networks of the proxies before this server, which are believed when they say whose request they pass on."""
     max_stepped: int = 3
     """Runs that wait for a step; the one that has waited longest ends where another comes."""
     step_seconds: float = 300.0
@@ -80,7 +88,8 @@ class ServerPolicy:
         return [
             "This is a public page: it runs the models that it offers and no others.",
             f"A prompt has {self.max_prompt:,} characters at most, a text {self.max_new_tokens} new tokens, a tree "
-            f"{self.max_nodes} nodes, and a run takes {self.max_seconds:.0f} seconds.",
+            f"{self.max_nodes} nodes, and a run takes {self.max_seconds:.0f} seconds. Of your runs {self.page_runs} "
+            "may wait or run at one time.",
             "On your own machine Canopy loads any model of the Hub or of a folder.",
         ]
 
@@ -102,13 +111,17 @@ PUBLIC = ServerPolicy(
     max_new_tokens=256,
     max_nodes=256,
     max_seconds=120.0,
+    page_runs=2,
+    address_runs=8,
     step_seconds=60.0,
 )
 
 
 def chosen_policy(public: bool, environment: Mapping[str, str]) -> ServerPolicy:
     """PUBLIC where it was asked for (`python app.py --public`) and on a Hugging Face Space (SPACE_ID), else LOCAL."""
-    return PUBLIC if public or environment.get("SPACE_ID") else LOCAL
+    if environment.get("SPACE_ID"):
+        return replace(PUBLIC, proxies=SPACE_PROXIES)
+    return PUBLIC if public else LOCAL
 
 
 def _at_most(option: Option, limit: int | None) -> Option:

@@ -14,6 +14,7 @@ from workbench.policy import ServerPolicy
 from workbench.run_request import Asked, RunRequest
 from workbench.run_store import Event, RunEvents
 from workbench.smaller import smaller
+from workbench.visitor import Visitor
 
 ALL_TARGETS = "all"
 """What a run holds where no target has to go for another."""
@@ -30,17 +31,22 @@ class Running:
         self.device = device
 
     def stream(
-        self, ticket: str, build: Callable[[], Asked], stepping: bool = False, pause: float = BATCH_SECONDS
+        self, ticket: str, build: Callable[[], Asked], stepping: bool, visitor: Visitor, pause: float = BATCH_SECONDS
     ) -> Iterator[Batch]:
         """See `Services.stream`."""
 
         def work(log: RunEvents) -> None:
             if stepping:
-                self.device.require_steps()
+                self.require_steps()
                 log.step()
             self._run(log, self.menu.settled(build()))
 
-        return self.work.stream(ticket, work, pause)
+        return self.work.stream(ticket, work, visitor, pause)
+
+    def require_steps(self) -> None:
+        """Raises BadRequest where a run cannot wait between its rounds."""
+        if (refusal := self.device.no_steps()) is not None:
+            raise refusal
 
     def _run(self, log: RunEvents, request: Asked) -> None:
         with self.work.held(log, ALL_TARGETS if self.device.holds_all else request.target) as run:

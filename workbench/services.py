@@ -16,6 +16,7 @@ from workbench.policy import LOCAL, ServerPolicy
 from workbench.run_request import Asked
 from workbench.run_store import Event, RunEvents
 from workbench.running import Running
+from workbench.visitor import NOBODY, Visitor
 
 TICK_SECONDS = 1.0
 """How often a page is told of new events; while some come it fetches them by itself (static/event_stream.js)."""
@@ -63,26 +64,32 @@ class Services:
 
     # ---- runs -----------------------------------------------------------------------------------------------------
 
-    def stream(self, ticket: str, build: Callable[[], Asked], stepping: bool = False) -> Iterator[Batch]:
-        """Runs, and yields the events in batches.
+    def stream(
+        self, ticket: str, build: Callable[[], Asked], stepping: bool = False, visitor: Visitor = NOBODY
+    ) -> Iterator[Batch]:
+        """Runs, and yields the events in batches; it counts to the visitor's share of the line until it has ended.
 
         Errors, also those of `build`, come as the last event. Closing the iterator ends the run within a round.
         With `stepping` it waits after each round for `step` or `proceed`, and others may decode meanwhile.
         """
-        return self._running.stream(ticket, build, stepping)
+        return self._running.stream(ticket, build, stepping, visitor)
 
-    def ticks(self, ticket: str, build: Callable[[], Asked], stepping: bool = False) -> Iterator[int]:
-        """As `stream`, but yields only how many events there are: the page fetches them with `missed`.
+    def ticks(
+        self, ticket: str, build: Callable[[], Asked], stepping: bool = False, visitor: Visitor = NOBODY
+    ) -> Iterator[Batch]:
+        """As `stream`, but says only how many events there are: the page fetches them with `missed`.
 
-        Every update of a Gradio component costs the page more than an event does, often beside the model.
+        Every update of a Gradio component costs the page more than an event does, often beside the model. The error of
+        a run that is refused and not kept comes whole.
         """
-        for first, lines in self._running.stream(ticket, build, stepping, TICK_SECONDS):
-            yield first + len(lines)
+        for first, lines in self._running.stream(ticket, build, stepping, visitor, TICK_SECONDS):
+            kept = self.runs.find(ticket) is not None
+            yield (first + len(lines), []) if kept else (first, lines)
 
-    def events(self, request: Asked, ticket: str) -> Iterator[Event]:
+    def events(self, request: Asked, ticket: str, visitor: Visitor = NOBODY) -> Iterator[Event]:
         """A run for a program: its events as `stream` gives them; errors are raised, but for those of one lane."""
         self._menu.settled(request)
-        for _, lines in self.stream(ticket, lambda: request):
+        for _, lines in self.stream(ticket, lambda: request, visitor=visitor):
             for line in lines:
                 event = json.loads(line)
                 if event["kind"] == "error" and "lane" not in event:
@@ -95,7 +102,7 @@ class Services:
 
     def step(self, ticket: str) -> None:
         """One more round of a stepped run; another run waits after the round in hand."""
-        self.device.require_steps()
+        self._running.require_steps()
         self._live(ticket).step()
 
     def proceed(self, ticket: str) -> None:
@@ -129,9 +136,9 @@ class Services:
         """See `Loading.survey`."""
         return self._loading.survey(target, drafter)
 
-    def load(self, ticket: str, target: object, drafter: object) -> Iterator[Batch]:
+    def load(self, ticket: str, target: object, drafter: object, visitor: Visitor = NOBODY) -> Iterator[Batch]:
         """See `Loading.load`."""
-        return self._loading.load(ticket, target, drafter)
+        return self._loading.load(ticket, target, drafter, visitor)
 
     def unload(self, name: object) -> None:
         """See `Loading.unload`."""
@@ -151,6 +158,7 @@ class Services:
                 "new_tokens": self.policy.max_new_tokens,
                 "nodes": self.policy.max_nodes,
                 "seconds": self.policy.max_seconds,
+                "runs_at_one_time": self.policy.page_runs,
             },
             "said": self.policy.sentences(),
         }

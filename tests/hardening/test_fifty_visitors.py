@@ -1,8 +1,9 @@
-"""Fifty visitors and one device: everybody gets the page, a place, the own run and nobody else's."""
+"""Fifty visitors of a public page, one device: everybody gets the page, a place, the own run and nobody else's."""
 
 import json
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,17 @@ import pytest
 
 from tests.hardening.short_run import ROUNDS, write_short
 from tests.hardening_counts import Effort, Tally
-from tests.workbench.browser import served
+from tests.workbench.browser import serving
 from tests.workbench.forged import called, posted
+from tests.workbench.replay_engine import ReplayEngine
+from workbench.policy import PUBLIC
+from workbench.services import Services
 
 pytestmark = pytest.mark.hardening
 
 
 class Guest(threading.Thread):
-    """Opens the page and runs the own prompt."""
+    """Opens the page and runs the own prompt, from an address of its own."""
 
     def __init__(self, address: str, number: int) -> None:
         super().__init__(daemon=True)
@@ -29,7 +33,8 @@ class Guest(threading.Thread):
         self.trace = ""
 
     def run(self) -> None:
-        with httpx.Client(base_url=self.address, timeout=120) as http:
+        behind = {"X-Forwarded-For": f"203.0.113.{self.number + 1}"}  # the server takes this machine for a proxy
+        with httpx.Client(base_url=self.address, timeout=120, headers=behind) as http:
             began = time.monotonic()
             assert http.get("").status_code == 200
             assert http.get("canopy/traces/welcome.jsonl").status_code == 200
@@ -48,7 +53,8 @@ class Guest(threading.Thread):
 
 def test_each_is_served_in_turn_and_reads_only_the_own(tmp_path: Path, effort: Effort, tally: Tally) -> None:
     count = effort(50, 12)
-    with served(write_short(tmp_path / "run.jsonl"), pause=0.02) as address:
+    engine = ReplayEngine(write_short(tmp_path / "run.jsonl"), pause=0.02)
+    with serving(Services(engine, replace(PUBLIC, allowed=None))) as address:
         guests = [Guest(address, number) for number in range(count)]
         for guest in guests:
             guest.start()

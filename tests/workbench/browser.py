@@ -6,9 +6,12 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from workbench.services import Services
 
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = [
@@ -54,10 +57,17 @@ def free_port() -> int:
 def served(trace: Path | None = None, pause: float = 0.0) -> Iterator[str]:
     """The page over a replaying engine; gives its address."""
     from tests.workbench.replay_engine import WELCOME, ReplayEngine
-    from workbench.page import build_page, launch_arguments
     from workbench.services import Services
 
-    services = Services(ReplayEngine(trace or WELCOME, pause))
+    with serving(Services(ReplayEngine(trace or WELCOME, pause))) as address:
+        yield address
+
+
+@contextmanager
+def serving(services: "Services") -> Iterator[str]:
+    """The page over these services; gives its address."""
+    from workbench.page import build_page, launch_arguments
+
     page = build_page(services)
     _, address, _ = page.launch(
         server_name="127.0.0.1", server_port=free_port(), prevent_thread_lock=True, **launch_arguments(services)

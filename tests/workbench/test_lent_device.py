@@ -14,7 +14,9 @@ from transformers import LlamaForCausalLM
 
 from decoding.errors import BadRequest, CanopyError
 from tests.decoding import tiny
+from tests.workbench.browser import chromium, opened, serving
 from tests.workbench.lent_gpu import LentGpu
+from tests.workbench.replay_engine import ReplayEngine
 from tests.workbench.test_queue import until
 from workbench import lent_time
 from workbench.device import LentDevice, OwnDevice
@@ -272,3 +274,42 @@ def test_what_is_wanted_is_seen_across_a_fork() -> None:
     assert wanted.is_wanted(second)
     wanted.end()
     assert not wanted.is_wanted(second)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "device",
+    [{"viewport": {"width": 1440, "height": 900}}, {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}],
+    ids=["wide", "narrow"],
+)
+def test_the_page_offers_no_steps_and_says_why(device: dict[str, Any]) -> None:
+    replaying, lend = ReplayEngine(pause=0.01), LentGpu()
+    with chromium() as browser, serving(Services(replaying, device=LentDevice(replaying, lend, 120))) as address:
+        page, watch = opened(browser, address, **device)
+        step, why = page.locator("#cy-step"), page.locator("#cy-no-steps")
+        assert step.is_disabled()
+        assert "a GPU is lent for one run at a time" in why.inner_text()
+        assert "arrow keys" in why.inner_text()
+        assert why.is_visible()
+        page.wait_for_function("() => document.querySelector('#cy-step').title.includes('GPU is lent')")
+        assert step.get_attribute("aria-describedby") == "cy-no-steps"
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        step.click(force=True)
+        assert page.evaluate("() => canopy.explore.buttons.state") == "idle"
+        page.locator("#cy-run").click()
+        page.wait_for_function("() => canopy.explore.log.id !== 'recorded' && canopy.explore.log.summary")
+        page.wait_for_function("() => canopy.explore.buttons.state === 'idle'")
+        assert step.is_disabled()
+        assert len(lend.workers) == 1
+        watch.check(address)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_device_that_can_wait_offers_steps(context: Any, address: str) -> None:
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_function("() => document.querySelector('#cy-step')?.title === 'Decode one round, then wait'")
+    assert page.locator("#cy-step").is_enabled()
+    assert page.locator("#cy-no-steps").count() == 0

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.workbench.replay_engine import ReplayEngine
 from tests.workbench.test_queue import Visitor, request, until
 from workbench.device_work import BATCH_SECONDS
 from workbench.engine import DecodingEngine
-from workbench.policy import LOCAL, PUBLIC, ServerPolicy, chosen_policy
+from workbench.policy import LOCAL, PUBLIC, SPACE_PROXIES, ServerPolicy, chosen_policy
 from workbench.run_request import TextSettings
 from workbench.services import Services
 
@@ -270,7 +271,7 @@ def test_unloading_is_refused_while_a_run_uses_the_model() -> None:
 def test_the_policy_is_chosen_by_flag_or_space() -> None:
     assert chosen_policy(False, {}) is LOCAL
     assert chosen_policy(True, {}) is PUBLIC
-    assert chosen_policy(False, {"SPACE_ID": "owner/canopy"}) is PUBLIC
+    assert chosen_policy(False, {"SPACE_ID": "owner/canopy"}) == replace(PUBLIC, proxies=SPACE_PROXIES)
 
 
 def test_a_public_page_runs_what_ships_and_nothing_else(folder: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from decoding.errors import BadRequest, UnknownName
 from tests.workbench.replay_engine import ReplayEngine
+from workbench.policy import ServerPolicy
 from workbench.run_request import RunRequest, checked_ticket
 from workbench.run_store import RunStore
 from workbench.services import Services
@@ -33,10 +34,16 @@ def test_a_run_streams_status_header_rounds_and_summary():
 
 def test_ticks_say_how_many_events_there_are_to_be_fetched():
     services = Services(ReplayEngine(pause=0.05))
-    counts = list(services.ticks("b" * 16, request))
+    counts = [first for first, lines in services.ticks("b" * 16, request) if not lines]
     assert counts == sorted(counts)
     assert counts[-1] == len(services.missed("b" * 16, 0)) > len(counts)
     assert services.missed("b" * 16, counts[0])[-1].startswith('{"kind":"summary"')
+
+
+def test_the_error_of_a_run_that_is_refused_comes_whole_with_the_tick():
+    services = Services(ReplayEngine(), ServerPolicy(page_runs=0))
+    ((first, (line,)),) = services.ticks("b" * 16, request)
+    assert (first, json.loads(line)["kind"], services.missed("b" * 16, 0)) == (0, "error", [])
 
 
 def test_only_what_fits_is_offered_and_the_rest_has_a_reason():

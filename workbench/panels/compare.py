@@ -15,6 +15,7 @@ from workbench.run_request import MAX_PROMPT, MAX_WAYS, CompareRequest, checked_
 from workbench.services import Services
 from workbench.views.components import mounted
 from workbench.views.messages import json_message, run_message
+from workbench.visitor import Visitor
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 MAX_REQUEST = 2 * MAX_PROMPT + 20_000
@@ -81,7 +82,7 @@ class ComparePanel:
         ticket, first = checked_place(payload)
         return run_message(ticket, first, self.services.missed(ticket, first))
 
-    def _run(self, text: Any) -> Iterator[str]:
+    def _run(self, text: Any, caller: gr.Request) -> Iterator[str]:
         with as_api_error():
             asked = _asked(text)
             ticket = checked_ticket(asked.get("ticket"))
@@ -89,8 +90,8 @@ class ComparePanel:
         def build() -> CompareRequest:
             return CompareRequest.parse(*(asked.get(name) for name in ("prompt", "target", "ways", "text")))
 
-        for count in self.services.ticks(ticket, build):
-            yield run_message(ticket, count, [])
+        for first, lines in self.services.ticks(ticket, build, visitor=Visitor.of(caller)):
+            yield run_message(ticket, first, lines)
 
 
 def _asked(text: Any) -> dict[str, Any]:

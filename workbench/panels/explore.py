@@ -14,6 +14,7 @@ from workbench.run_request import RunRequest, checked_place, checked_ticket
 from workbench.services import Services
 from workbench.views.components import run_status, tree_view
 from workbench.views.messages import json_message, reasons_text, run_message
+from workbench.visitor import Visitor
 
 # Services keep the line for the device: Gradio's own would not tell anybody's place, nor let a stopped run out.
 SIDE_BY_SIDE = {"concurrency_limit": None}
@@ -73,9 +74,12 @@ class ExplorePanel:
         self.compare = gr.Checkbox(False, label="Compare with plain decoding", elem_id="cy-compare")
         with gr.Row(elem_id="cy-buttons"):
             self.run = gr.Button("Run", variant="primary", elem_id="cy-run")
-            self.step = gr.Button("Step", elem_id="cy-step")
+            refusal = self.services.device.no_steps()
+            self.step = gr.Button("Step", elem_id="cy-step", interactive=refusal is None)
             self.stop = gr.Button("Stop", variant="stop", elem_id="cy-stop")
         run_status()
+        if refusal is not None:
+            gr.Markdown(f"{refusal.message} {refusal.hint}", elem_id="cy-no-steps")
 
     def _wire(self) -> None:
         choosers = [self.target, self.drafter, self.strategy]
@@ -126,18 +130,18 @@ class ExplorePanel:
             *(gr.update(visible=name == offer.strategy and bool(self.settings[name].options)) for name in self.boxes),
         ]
 
-    def _running(self, *values: Any) -> Iterator[str]:
-        yield from self._run(values, stepping=False)
+    def _running(self, caller: gr.Request, *values: Any) -> Iterator[str]:
+        yield from self._run(Visitor.of(caller), values, stepping=False)
 
-    def _stepping(self, *values: Any) -> Iterator[str]:
-        yield from self._run(values, stepping=True)
+    def _stepping(self, caller: gr.Request, *values: Any) -> Iterator[str]:
+        yield from self._run(Visitor.of(caller), values, stepping=True)
 
-    def _run(self, values: tuple[Any, ...], stepping: bool) -> Iterator[str]:
+    def _run(self, visitor: Visitor, values: tuple[Any, ...], stepping: bool) -> Iterator[str]:
         with as_api_error():
             ticket = checked_ticket(values[0])
             given = dict(zip(self._order, values, strict=True))
-            for count in self.services.ticks(ticket, lambda: self._request(given), stepping):
-                yield run_message(ticket, count, [])
+            for first, lines in self.services.ticks(ticket, lambda: self._request(given), stepping, visitor):
+                yield run_message(ticket, first, lines)
 
     def _request(self, given: dict[Any, Any]) -> RunRequest:
         strategy = given[self.strategy]

@@ -11,6 +11,7 @@ from workbench.run_request import checked_place, checked_ticket
 from workbench.services import Services
 from workbench.views.components import mounted
 from workbench.views.messages import json_message, run_message
+from workbench.visitor import Visitor
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 RAW = {"preprocess": False}
@@ -79,10 +80,10 @@ class ModelsPanel:
 
         return json_message({"survey": answered(survey, None)})
 
-    def _load(self, ticket: Any, target: Any, drafter: Any) -> Iterator[str]:
+    def _load(self, ticket: Any, target: Any, drafter: Any, caller: gr.Request) -> Iterator[str]:
         with as_api_error():
             number = checked_ticket(ticket)
-            for first, lines in self.services.load(number, target, drafter):
+            for first, lines in self.services.load(number, target, drafter, Visitor.of(caller)):
                 yield run_message(number, first, lines)
 
     @visible
