@@ -4,6 +4,7 @@ import argparse
 import gc
 import os
 import sys
+import threading
 
 
 def arguments() -> argparse.Namespace:
@@ -34,6 +35,7 @@ def main() -> None:
     gc.enable()
     gc.freeze()  # what is there now stays: later searches leave it out
     print(f"Canopy is at {page.local_url}", flush=True)
+    threading.Thread(target=services.engine.warm_up, name="canopy-warm-up", daemon=True).start()
     page.block_thread()
 
 

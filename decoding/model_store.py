@@ -10,7 +10,8 @@ from typing import Literal
 
 from torch import nn
 
-from decoding.catalogue import drafter_info, load_drafter, target_info, usual_drafter
+from decoding.catalogue import drafter_info, target_info, usual_drafter
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Drafter, StepwiseDrafter
 from decoding.errors import BadRequest
 from decoding.fit import DrafterInfo, require_fit

@@ -17,7 +17,7 @@ LAYERS = (
      "round_costs", "host_layers", "kernel_linear", "weight_files", "fetch"},
     {"layout", "kv_cache", "scores", "host_body"},
     {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store", "cost_probe", "survey",
-     "thinking"},
+     "thinking", "drafter_loading"},
     {"loop", "metrics", "trace", "trace_schema", "run", "lanes", "replay", "calibrate"},
     {"training", "bench", "cli_bench", "cli_calibrate", "cli_generate", "cli_list", "cli_trace", "cli_train",
      "__main__"},

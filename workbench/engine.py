@@ -1,19 +1,20 @@
 """The seam to the core: what can be chosen, what fits, what is loaded, and a run as a stream of trace events."""
 
 import gc
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from decoding.menu import misfit_of, named_with_drafters
-from decoding.presets import PRESETS
+from decoding.presets import DEFAULT_TARGET, PRESETS
 from decoding.settings import Option
 from workbench.boundary import explain
 from workbench.run_request import CompareRequest, RunRequest
 from workbench.run_store import Event
 
 if TYPE_CHECKING:
-    from decoding.model_store import ModelStore
+    from decoding.model_store import Loaded, ModelStore
     from decoding.run import RunSettings
 
 Choice = tuple[str, str]
@@ -26,6 +27,10 @@ class Engine(Protocol):
 
     default_target: str
     default_strategy: str
+
+    def warm_up(self) -> None:
+        """Gets ready what the first run would wait for."""
+        ...
 
     def targets(self) -> list[Choice]: ...
 
@@ -99,24 +104,45 @@ class Engine(Protocol):
 
 
 class DecodingEngine:
-    """The core of this project. Imported at birth and not before: it brings torch along."""
+    """The core of this project.
+
+    What says what there is is imported at birth and not before: it brings torch along. What loads and decodes comes
+    with the first run, or with `warm_up`: a page can be served without it, a few seconds earlier.
+    """
 
     def __init__(self) -> None:
-        from decoding import catalogue, devices, fit, lanes, memory, run
-        from decoding.model_store import ModelStore
+        from decoding import catalogue, devices, fit, memory
         from decoding.strategies import STRATEGIES
         from decoding.verifiers import VERIFIERS
         from workbench.placed_models import PlacedModels
 
-        self._catalogue, self._fit, self._run, self._lanes = catalogue, fit, run, lanes
+        self._catalogue, self._fit = catalogue, fit
         self._devices, self._memory = devices, memory
         self._strategies, self._verifiers = STRATEGIES, VERIFIERS
-        self._models = ModelStore()
+        self._store: ModelStore | None = None
+        self._storing = threading.Lock()
         self._placed = PlacedModels()
         self._targets = {item.id: item for item in catalogue.targets()}
         self._drafters = {item.id: item for item in catalogue.drafters()}
-        self.default_target = run.RunSettings.target
+        self.default_target = DEFAULT_TARGET
         self.default_strategy = catalogue.usual_strategy(self.default_target)
+
+    def warm_up(self) -> None:
+        """Imports what loads and decodes."""
+        from decoding import lanes, run  # noqa: F401
+
+    @property
+    def _models(self) -> "ModelStore":
+        """What is loaded on demand lies here."""
+        from decoding.model_store import ModelStore
+
+        with self._storing:
+            if self._store is None:
+                self._store = ModelStore()
+            return self._store
+
+    def _on_demand(self) -> "tuple[Loaded, ...]":
+        return () if self._store is None else self._store.loaded()
 
     def targets(self) -> list[Choice]:
         return [(item.title, item.id) for item in list(self._targets.values())]
@@ -147,7 +173,7 @@ class DecodingEngine:
     def no_room(self, target: str) -> str:
         if self._placed.targets:
             return self._placed.reason(target)
-        if any(item.id == target for item in self._models.loaded()):
+        if any(item.id == target for item in self._on_demand()):
             return ""
         device = self._devices.pick_device("auto")
         free = self._devices.free_bytes(device)
@@ -155,7 +181,7 @@ class DecodingEngine:
 
     def _held(self) -> int:
         """Bytes that would be free again if what is loaded went."""
-        return sum(item.bytes for item in self._models.loaded())
+        return sum(item.bytes for item in self._on_demand())
 
     def place(self, wanted: Sequence[str], report: Report) -> frozenset[str]:
         """Loads a menu of presets with their drafters for good, for workers that are forked later.
@@ -183,14 +209,18 @@ class DecodingEngine:
         return self._catalogue.usual_drafter(target, self._strategies[strategy]) or "none"
 
     def run(self, request: RunRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        from decoding import run
+
         self._fetch([request], report)
-        stream = self._run.compare if request.compare else self._run.run
+        stream = run.compare if request.compare else run.run
         yield from stream(self._settings(request), self._models_for(request.target), should_stop, report)
 
     def compare(self, request: CompareRequest, should_stop: Callable[[], bool], report: Report) -> Iterator[Event]:
+        from decoding import lanes
+
         self._fetch(request.ways, report)
         ways = [self._settings(way) for way in request.ways]
-        yield from self._lanes.side_by_side(ways, self._models_for(request.target), _failed, should_stop, report)
+        yield from lanes.side_by_side(ways, self._models_for(request.target), _failed, should_stop, report)
 
     def _fetch(self, ways: Sequence[RunRequest], report: Report) -> None:
         """Fetches what of the presets is not here yet, telling how far it has come; nothing for ways that misfit."""
@@ -208,7 +238,9 @@ class DecodingEngine:
         return self._placed.of(target) or self._models
 
     def _settings(self, request: RunRequest) -> "RunSettings":
-        return self._run.RunSettings(
+        from decoding.run import RunSettings
+
+        return RunSettings(
             prompt=request.prompt,
             target=request.target,
             drafter=request.drafter,
@@ -239,7 +271,7 @@ class DecodingEngine:
         return facts.id, info.id if info is not None else "none"
 
     def loaded(self) -> list[dict[str, Any]]:
-        return [asdict(item) for item in (*self._placed.loaded(), *self._models.loaded())]
+        return [asdict(item) for item in (*self._placed.loaded(), *self._on_demand())]
 
     def unload(self, name: str) -> None:
         self._models.unload(name)

@@ -1,11 +1,14 @@
 """Models that are loaded before the first run and stay: the menu of a Space whose workers are forked."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from decoding.errors import CanopyError
 from decoding.menu import named_with_drafters, placed_together
-from decoding.model_store import Loaded, ModelStore
 from decoding.shipped import MATRIX, SHIPPED
+
+if TYPE_CHECKING:
+    from decoding.model_store import Loaded, ModelStore
 
 Report = Callable[[str], None]
 
@@ -22,7 +25,7 @@ class PlacedModels:
         """Ids, in the order of the menu."""
         return tuple(self._stores)
 
-    def of(self, target: str) -> ModelStore | None:
+    def of(self, target: str) -> "ModelStore | None":
         """Where a target and its drafters lie; None where it has not been placed."""
         return self._stores.get(target)
 
@@ -32,7 +35,7 @@ class PlacedModels:
             return ""
         return self._reasons.get(target, "It is not on the menu of this Space: a GPU is lent for seconds only.")
 
-    def loaded(self) -> tuple[Loaded, ...]:
+    def loaded(self) -> "tuple[Loaded, ...]":
         """All of them, each target before its drafters."""
         return tuple(item for store in self._stores.values() for item in store.loaded())
 
@@ -59,6 +62,8 @@ class PlacedModels:
         return frozenset(placed)
 
     def _place(self, name: str, report: Report) -> set[str]:
+        from decoding.model_store import ModelStore
+
         store = ModelStore()
         preset, *published = named_with_drafters(name)
         target = store.target(preset, "auto", "auto", report)

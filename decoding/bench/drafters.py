@@ -14,7 +14,8 @@ from decoding.bench.drafter_tables import drafter_tables
 from decoding.bench.drafter_trees import configs_for
 from decoding.bench.measured_prompts import Measured, Progress, circumstances, fitting_prompts, read_questions
 from decoding.bench.setup import load_target, say
-from decoding.catalogue import drafter_info, drafters, load_drafter, target_info
+from decoding.catalogue import drafter_info, drafters, target_info
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import StepwiseDrafter
 from decoding.errors import BadRequest
 from decoding.fit import DrafterInfo, require_fit

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from decoding.bench.setup import PROMPTS, load_target, prompt_ids, say
-from decoding.catalogue import drafter_info, load_drafter, target_info, usual_drafter
+from decoding.catalogue import drafter_info, target_info, usual_drafter
+from decoding.drafter_loading import load_drafter
 from decoding.errors import BadRequest
 from decoding.fit import misfit
 from decoding.loop import Request, decode

@@ -12,8 +12,8 @@ from torch import nn
 from decoding.bench import round_shape
 from decoding.bench.forward_time import ForwardTime
 from decoding.bench.setup import PROMPTS, load_target, median, prompt_ids, say, untrained_block_drafter
-from decoding.catalogue import load_drafter
 from decoding.detokenizer import token_piece
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import BlockDiffusionDrafter
 from decoding.loop import Request, decode

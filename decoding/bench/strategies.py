@@ -20,8 +20,8 @@ from decoding.bench.speed import WARM_UP_TOKENS
 from decoding.bench.strategy_claims import claims_table, judge
 from decoding.bench.strategy_plans import plan_for
 from decoding.bench.strategy_ways import WayRuns, most_nodes
-from decoding.catalogue import load_drafter
 from decoding.cost_probe import described, measure
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Drafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import BadRequest

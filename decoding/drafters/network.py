@@ -7,8 +7,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.activations import ACT2FN
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from decoding.errors import UnsupportedModel
 
@@ -71,6 +69,8 @@ def rotation(config: RotaryConfig, length: int, dtype: torch.dtype, device: torc
     keep one rotation for the whole run. Raises UnsupportedModel for a type that transformers does not know, and for
     one that rotates only a part of the head.
     """
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
     parameters: dict[str, Any] = config.rope.rope_parameters
     kind = parameters["rope_type"]
     if kind == "default":
@@ -94,6 +94,8 @@ class GatedMLP(nn.Module):
     """The feed-forward part; `[..., hidden]` in and out."""
 
     def __init__(self, config: GatedMLPConfig) -> None:
+        from transformers.activations import ACT2FN  # brings a second's worth of others: not before a model loads
+
         super().__init__()
         self.gate_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
         self.up_proj = nn.Linear(config.hidden, config.intermediate, bias=False)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from decoding.catalogue import load_drafter
 from decoding.devices import exact_float32
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Drafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.loop import Request

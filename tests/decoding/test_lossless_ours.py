@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decoding.catalogue import load_drafter
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.round_costs import RoundCosts
 from decoding.tree import depths

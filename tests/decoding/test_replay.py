@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from decoding.catalogue import load_drafter
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter, Observation
 from decoding.drafters.prompt_lookup import PromptLookup, PromptLookupSettings

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from decoding import shipped as module
-from decoding.catalogue import drafter_info, drafters, load_drafter
+from decoding.catalogue import drafter_info, drafters
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Observation, OnePassDrafter, no_next
 from decoding.errors import Incompatible, ModelUnavailable, UnknownName
 from decoding.fit import TargetInfo, misfit

@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from decoding.catalogue import drafter_info, drafters, load_drafter, target_info
+from decoding.catalogue import drafter_info, drafters, target_info
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.eagle3 import Eagle3Drafter
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model

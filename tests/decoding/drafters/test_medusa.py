@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from decoding.catalogue import load_drafter
+from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Observation, no_next
 from decoding.drafters.medusa import MedusaDrafter, load_medusa
 from decoding.errors import Incompatible
