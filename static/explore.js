@@ -9,6 +9,7 @@ import { listenToKeys } from "./keys.js";
 import { NodePanel } from "./node_panel.js";
 import { openFirst } from "./opening.js";
 import { OriginPane } from "./origin_pane.js";
+import { PromptPane } from "./prompt_pane.js";
 import { Strip, buildStages, showFigures, showRound } from "./readouts.js";
 import { RunButtons } from "./run_buttons.js";
 import { RunLog } from "./run_log.js";
@@ -19,6 +20,7 @@ import { TreeView } from "./tree_view.js";
 import { standing, stepFrom } from "./tree_walk.js";
 import { ViewSwitch } from "./views/switch.js";
 
+const LARGE = 400; // nodes
 const FINISH = { end: "finished", length: "reached its length", context: "filled the context", interrupted: "stopped" };
 const LEDE = "A recorded run: the drafter guesses a tree, the target checks it in one pass and keeps the path it agrees with.";
 
@@ -39,6 +41,7 @@ export class Explore extends EventTarget {
     buildStages(part);
     this.tree = new TreeView(part.canvasHost, { onSelect: (node) => this.select(node) });
     this.node = new NodePanel(part);
+    this.prompt = new PromptPane(part.prompt, part.promptLine);
     this.text = new TextPane(part.output, (round) => this.scrub(round));
     this.strip = new Strip(part.strip, part.slider);
     this.buttons = new RunButtons({ step: () => this.step(), proceed: () => this.proceed() });
@@ -168,8 +171,7 @@ export class Explore extends EventTarget {
     this.text.reset();
     const { header } = log;
     const { part } = this;
-    write(part.prompt, prose(header.prompt ?? ""));
-    write(part.promptLine, "Prompt: " + prose(header.prompt ?? "").replace(/\s+/g, " "));
+    this.prompt.show(header.prompt ?? "");
     write(part.lede, !own ? LEDE : "Your run: the drafter guesses a tree, the target checks it in one pass and keeps the path it agrees with.");
     part.own.hidden = own;
     const names = [header.target, header.drafter, header.strategy].filter((name) => name && name !== "none");
@@ -222,11 +224,18 @@ export class Explore extends EventTarget {
     part.slider.value = Math.max(0, this.current);
     part.slider.setAttribute("aria-valuetext", `round ${this.current + 1} of ${log.rounds.length}`);
     this.tree.show(round, (token) => log.label(token), log.deepest);
-    showRound(part, round);
+    clearTimeout(this.around);
+    // A large tree takes most of a frame to paint: what stands around it follows in the next.
+    if (round?.tree.token.length > LARGE) requestAnimationFrame(() => { this.around = setTimeout(() => this.#renderAround()); });
+    else this.#renderAround();
+  }
+
+  #renderAround() {
+    showRound(this.part, this.log.rounds[this.current] ?? null);
     this.text.mark(this.current);
-    this.strip.show(log);
+    this.strip.show(this.log);
     this.#renderNode();
-    this.#describe(round);
+    this.#describe();
     this.#tell("round");
   }
 

@@ -1,4 +1,4 @@
-// Says in the node panel where the node came from, and marks the place in the output when it was copied from there.
+// Says in the node panel where the node came from, and marks the place in prompt or output that it was copied from.
 
 import { make, write } from "./dom.js";
 import { plural } from "./glyphs.js";
@@ -24,6 +24,7 @@ export class OriginPane {
     const round = explore.log?.rounds[explore.current];
     const node = explore.selected ?? round?.end ?? 0;
     explore.text.markCopied([]);
+    explore.prompt.markCopied(explore.log, []);
     this.target = null;
     if (!round || node >= nodesOf(round)) {
       this.words.replaceChildren();
@@ -84,10 +85,11 @@ export class OriginPane {
   }
 
   #mark({ at, start, matched }) {
-    const prompt = this.explore.log.header.prompt_ids?.length ?? 0;
-    const places = [];
-    for (let place = start - matched; place <= at; place++) if (place >= prompt) places.push(place - prompt);
-    this.explore.text.markCopied(places, at - prompt);
+    const { explore } = this;
+    const prompt = explore.log.header.prompt_ids?.length ?? 0;
+    const places = Array.from({ length: at - start + matched + 1 }, (_, i) => start - matched + i);
+    explore.text.markCopied(places.filter((place) => place >= prompt).map((place) => place - prompt), at - prompt);
+    explore.prompt.markCopied(explore.log, places.filter((place) => place < prompt), at);
   }
 
   // To the round and node that wrote the row.

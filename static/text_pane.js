@@ -3,7 +3,10 @@
 import { make } from "./dom.js";
 import { prose } from "./glyphs.js";
 
-const CHUNK = 40; // rounds in a stretch of text that is painted on its own: marking a round repaints no other
+// Text in stretches that are laid out and painted on their own: marking a round touches no other. Each is a block, so it
+// ends with a line of the text, from so many tokens on; a text without lines is broken after so many.
+const STRETCH = 60;
+const LONGEST = 600;
 
 export class TextPane {
   constructor(host, onRound) {
@@ -20,7 +23,7 @@ export class TextPane {
     this.spans = []; // by token
     this.inRound = new Map(); // those of a round
     this.copied = [];
-    this.chunks = [];
+    this.stretch = null;
     this.rounds = 0;
     this.current = null;
     this.started = false;
@@ -39,14 +42,11 @@ export class TextPane {
       this.spans.push(span);
       if (!this.inRound.has(round)) this.inRound.set(round, []);
       this.inRound.get(round).push(span);
-      this.#chunk(round).append(span);
+      if (!this.stretch) this.host.append((this.stretch = make("div", "cy-stretch")));
+      this.stretch.append(span);
+      const { childElementCount: count } = this.stretch;
+      if (count >= LONGEST || (count >= STRETCH && text.endsWith("\n"))) this.stretch = null;
     }
-  }
-
-  #chunk(round) {
-    const place = Math.floor(Math.max(0, round) / CHUNK);
-    if (!this.chunks[place]) this.host.append((this.chunks[place] = make("span", "cy-stretch")));
-    return this.chunks[place];
   }
 
   // Marks the round's tokens and keeps them in sight inside the pane, without moving the page.

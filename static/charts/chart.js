@@ -1,5 +1,6 @@
 // One chart on a canvas: layers over a row of places (rounds or depths), a line that reads, and a table of the same.
-// The drawing is kept, so that the mark of the round on show moves without drawing anything again.
+// The drawing is kept, so that the mark of the round on show moves without drawing anything again. Nothing is drawn where
+// it cannot be seen.
 
 import { make, write } from "../dom.js";
 import { thinned } from "./series.js";
@@ -39,6 +40,11 @@ export class Chart {
       this.size = { width: entry.contentRect.width, height: entry.contentRect.height };
       this.draw();
     }).observe(room);
+    this.inSight = true;
+    new IntersectionObserver((entries) => {
+      this.inSight = entries.at(-1).isIntersecting;
+      this.draw();
+    }, { rootMargin: "100px" }).observe(room);
   }
 
   readColours() {
@@ -83,7 +89,7 @@ export class Chart {
 
   draw() {
     const { width, height } = this.size;
-    if (!width || !height || !this.spec) return;
+    if (!width || !height || !this.spec || !this.inSight) return;
     const ratio = window.devicePixelRatio || 1;
     for (const each of [this.canvas, this.drawing]) {
       each.width = Math.round(width * ratio);
@@ -185,15 +191,16 @@ export class Chart {
 
   #present() {
     const { drawing, spec } = this;
-    if (!drawing.width || !drawing.height || !spec) return;
+    if (!spec) return;
+    const read = this.at ?? this.current ?? null;
+    write(this.reading, spec.count && read !== null && read < spec.count ? spec.read(read) : "");
+    if (!drawing.width || !drawing.height || !this.inSight) return;
     const pen = this.canvas.getContext("2d");
     const ratio = window.devicePixelRatio || 1;
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, drawing.width, drawing.height);
     pen.drawImage(drawing, 0, 0);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const read = this.at ?? this.current ?? null;
-    write(this.reading, spec.count && read !== null && read < spec.count ? spec.read(read) : "");
     for (const [place, strength] of [[this.current, 0.13], [this.at, 0.22]]) {
       if ((place ?? null) === null || place >= spec.count) continue;
       pen.globalAlpha = strength;

@@ -58,13 +58,19 @@ def ink(page: Any, name: str) -> int:
     )
 
 
+RANDOM_PROMPT = tuple(np.random.default_rng(3).integers(VOCAB, size=24).tolist())
+
+
 def recorded(
-    strategy: str, drafter: Drafter, settings: dict[str, Any], retrieval: StepwiseDrafter | None = None
+    strategy: str,
+    drafter: Drafter,
+    settings: dict[str, Any],
+    retrieval: StepwiseDrafter | None = None,
+    prompt: tuple[int, ...] = RANDOM_PROMPT,
 ) -> str:
     """The trace of a tiny model's run."""
     target = tiny_target("llama")
     made = make_strategy(strategy, settings)
-    prompt = tuple(np.random.default_rng(3).integers(VOCAB, size=24).tolist())
     events = decode(
         target, drafter, made, make_verifier(None, Sampling()), Request("", prompt, 40), retrieval=retrieval
     )
@@ -494,6 +500,30 @@ def test_the_panel_tells_the_origin_and_marks_it_in_the_text(browser, address):
     assert page.evaluate("(i) => canopy.explore.text.spans[i].classList.contains('cy-copied-end')", place)
     page.keyboard.press("Escape")
     assert page.locator(".cy-copied").count() == 0
+    watch.check(address)
+
+
+def test_a_copy_from_the_prompt_is_marked_in_the_prompt(browser, address):
+    page, watch = opened(browser, address)
+    every_token = tuple(range(VOCAB))
+    page.evaluate(OPEN, [recorded("linear", PromptLookup(VOCAB), {"budget": 8}, prompt=every_token), -1])
+    index, node, at, ids = page.evaluate(
+        "async () => { const { originOf } = await import('/canopy/origin.js'); const { log } = canopy.explore;"
+        "const ids = log.header.prompt_ids; for (let i = 0; i < log.rounds.length; i++)"
+        "for (let node = 1; node < log.rounds[i].tree.token.length; node++) {"
+        "const o = originOf(log, i, node);"
+        "if (o.kind === 'copy' && o.at < ids.length) return [i, node, o.at, ids.length]; } }"
+    )
+    typed = page.inner_text("[data-part=promptLine]")
+    page.evaluate("([i, n]) => { canopy.explore.scrub(i); canopy.explore.select(n); }", [index, node])
+    spans = page.locator("[data-part=prompt] span")
+    assert spans.count() == ids
+    assert "cy-copied-end" in spans.nth(at).get_attribute("class")
+    assert spans.nth(at).is_visible()
+    page.keyboard.press("Escape")
+    assert spans.count() == 0
+    assert page.inner_text("[data-part=promptLine]") == typed
+    assert not page.locator("[data-part=prompt]").is_visible()
     watch.check(address)
 
 
