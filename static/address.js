@@ -6,7 +6,8 @@ import { shelf } from "./shelf.js";
 
 const HUB = "https://huggingface.co";
 const OURS = ["run", "round", "node", "view"];
-const EVERY = 1000; // every change goes to the browser's own process, and it refuses more than about three a second
+const EVERY = 400; // browsers refuse to have their address changed more often than about three times a second
+const EVERY_LIVE = 2000; // while a run comes in: each change takes the browser's time, beside the model's
 const DEFAULT_VIEW = "tree";
 
 // What an address asks for; null where it says nothing, or nothing that could be meant.
@@ -62,7 +63,7 @@ export function followAddress(explore) {
     } catch { /* refused by the browser, for instance in a sandbox: "copy link" works all the same */ }
     tellHub(queryOf(place, { shared: true }));
   };
-  const changed = () => { timer ??= setTimeout(write, EVERY); };
+  const changed = () => { timer ??= setTimeout(write, explore.log && !explore.log.summary ? EVERY_LIVE : EVERY); };
   for (const event of ["run", "round", "node", "view"]) explore.addEventListener(event, changed);
   shelf.addEventListener("change", changed);
 }
