@@ -63,7 +63,8 @@ export function followAddress(explore) {
     } catch { /* refused by the browser, for instance in a sandbox: "copy link" works all the same */ }
     tellHub(queryOf(place, { shared: true }));
   };
-  const changed = () => { timer ??= setTimeout(write, explore.log && !explore.log.summary ? EVERY_LIVE : EVERY); };
+  const live = () => explore.log && explore.log.id === explore.ticket && !explore.log.summary;
+  const changed = () => { timer ??= setTimeout(write, live() ? EVERY_LIVE : EVERY); };
   for (const event of ["run", "round", "node", "view"]) explore.addEventListener(event, changed);
   shelf.addEventListener("change", changed);
 }
