@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--corpus", metavar="F", type=Path, action="append", default=[], help="text that is there already (repeatable)"
     )
+    parser.add_argument(
+        "--begin-with", metavar="DIR", type=Path, help="go on from this drafter, not from the target's layers"
+    )
     parser.add_argument("--spec-bench", metavar="F", type=Path, help="Spec-Bench's questions, to be kept out")
     parser.add_argument("--human-eval", metavar="F", type=Path, help="HumanEval's problems, to be kept out")
     parser.add_argument(
@@ -50,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
         raise BadRequest("--steps is below 1.", "Leave it out for the profile's number.")
     if args.out.is_file():
         raise BadRequest(f"--out {args.out} is a file.", "Give a folder; it is made where there is none.")
+    if args.begin_with is not None and args.kind == "matrix":
+        raise BadRequest("A matrix is counted anew: it begins with nothing.", "Leave --begin-with out.")
+    if args.begin_with is not None and not args.begin_with.is_dir():
+        raise BadRequest(f"--begin-with {args.begin_with} is not a folder.", "Give the folder of a trained drafter.")
     from decoding.training.profiles import PROFILES
     from decoding.training.workshop import Workshop
 
@@ -61,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.kind == "matrix":
         numbers = workshop.warm_matrix(args.out)
     else:
-        numbers = workshop.make(args.kind, args.out, args.steps)
+        numbers = workshop.make(args.kind, args.out, args.steps, args.begin_with)
     print(json.dumps({"kind": args.kind, "out": str(args.out), "held_out": numbers}))
     return 0
 

@@ -76,12 +76,21 @@ class FeatureStore:
         """Float16 `[tokens, hidden]`: the final states of one example."""
         return torch.from_numpy(np.array(self.final[self.start[example] : self.start[example + 1]]))
 
+
+class JoinedFeatures:
+    """Several stores as one: a corpus that grows by a file keeps the features of the others."""
+
+    def __init__(self, stores: Sequence[FeatureStore], places: Sequence[tuple[int, int]]) -> None:
+        """`places` says for every example in which store it is, and which of its examples."""
+        self.stores, self.places = stores, places
+
     def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
         """As `Features.padded`, on the host, with zeros behind the end."""
-        final = pad_sequence([self.final_of(i).float() for i in indices], batch_first=True)
+        found = [(self.stores[store], at) for store, at in (self.places[i] for i in indices)]
+        final = pad_sequence([store.final_of(at).float() for store, at in found], batch_first=True)
         if not taps:
             return final[..., :0], final
-        return pad_sequence([self.of(i, taps).float() for i in indices], batch_first=True), final
+        return pad_sequence([store.of(at, taps).float() for store, at in found], batch_first=True), final
 
 
 def _read(target: Target, examples: Sequence[Example], taps: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -12,10 +12,10 @@ from decoding.training.llama import LlamaRecipe
 class Profile:
     """Everything that depends on the machine."""
 
-    dtype: str
-    """Of the target while it writes and reads; a drafter is kept in float32 and, on a GPU, computed in bfloat16."""
     examples: int
     """Prompts to be continued."""
+    look_alikes: int
+    """Texts outside a chat, and answers to what is made from them."""
     max_new_tokens: int
     rows: int
     """Texts written at once."""
@@ -31,8 +31,8 @@ class Profile:
 
 PROFILES = {
     "cpu": Profile(
-        dtype="float32",
         examples=1500,
+        look_alikes=1500,
         max_new_tokens=192,
         rows=128,
         feature_tokens=2048,
@@ -44,8 +44,8 @@ PROFILES = {
         llama_fit=FitOptions(steps=4000, rate=2e-3),
     ),
     "gpu": Profile(
-        dtype="bfloat16",
         examples=40_000,
+        look_alikes=40_000,
         max_new_tokens=256,
         rows=2048,
         feature_tokens=None,

@@ -14,7 +14,7 @@ from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.models import load_causal_lm
-from decoding.training import profiles, workshop
+from decoding.training import profiles, scribe, workshop
 from decoding.training.block_diffusion import BlockRecipe
 from decoding.training.corpus import append_examples, read_corpus
 from decoding.training.eagle3 import Eagle3Recipe
@@ -27,7 +27,7 @@ from tests.tiny_models import tiny_model
 VOCAB = 97
 STEPS = FitOptions(steps=3, warmup=1, log_every=1, save_every=2)
 TINY = Profile(
-    dtype="float32", examples=40, max_new_tokens=16, rows=16, feature_tokens=200,
+    examples=40, look_alikes=40, max_new_tokens=16, rows=16, feature_tokens=200,
     block=BlockRecipe(layers=2, block_size=4, taps=(2, 4, 5, 6), mask_token_id=3, vocabulary=50, anchors=4),
     block_fit=STEPS,
     eagle3=Eagle3Recipe(draft_vocab=50, test_steps=2, examples_per_step=4), eagle3_fit=STEPS,
@@ -49,7 +49,7 @@ def model() -> Any:
 def tiny(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = SimpleNamespace(model=model, tokenizer=chat_tokenizer(), name="smollm2-135m")
     monkeypatch.setattr(workshop, "load_causal_lm", lambda *_: loaded)
-    monkeypatch.setattr(workshop, "LONG", 3)
+    monkeypatch.setattr(scribe, "LONG", 3)
     monkeypatch.setitem(profiles.PROFILES, "cpu", TINY)
     monkeypatch.setitem(profiles.PROFILES, "gpu", replace(TINY, feature_tokens=None))
 
@@ -132,7 +132,7 @@ def test_the_text_is_the_target_s_own_on_every_sort_of_prompt(place: Path, model
     assert counts["code"] == 84
     assert counts["own"] > 10
     assert counts["document"] > 2
-    assert {e.temperature for e in examples if e.source == "code"} == {0.0, workshop.WARMTH}
+    assert {e.temperature for e in examples if e.source == "code"} == {0.0, scribe.WARMTH}
     (greedy, *_) = (e for e in examples if e.temperature == 0 and e.source == "published")
     with torch.inference_mode():
         choices = model(input_ids=torch.tensor([greedy.tokens])).logits[0, len(greedy.prompt) - 1 : -1].argmax(-1)
