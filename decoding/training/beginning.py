@@ -1,5 +1,6 @@
 """Goes on from a drafter that was trained before: its weights, and the tokens that it learnt to tell apart."""
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -40,7 +41,7 @@ def take_weights(trainer: Trainer, folder: Path) -> None:
 
 
 def _require_same(folder: Path, ours: Mapping[str, Any]) -> None:
-    theirs = read_json(folder / "config.json")
+    theirs, ours = read_json(folder / "config.json"), json.loads(json.dumps(dict(ours)))
     names = [name for name in ours if name in theirs and theirs[name] != ours[name] and name not in OF_NO_ACCOUNT]
     if names:
         said = "; ".join(f"{name} {theirs[name]} instead of {ours[name]}" for name in names)

@@ -76,6 +76,10 @@ class FeatureStore:
         """Float16 `[tokens, hidden]`: the final states of one example."""
         return torch.from_numpy(np.array(self.final[self.start[example] : self.start[example + 1]]))
 
+    def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `Features.padded`, on the host, with zeros behind the end."""
+        return _side_by_side([(self, index) for index in indices], taps)
+
 
 class JoinedFeatures:
     """Several stores as one: a corpus that grows by a file keeps the features of the others."""
@@ -86,11 +90,15 @@ class JoinedFeatures:
 
     def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
         """As `Features.padded`, on the host, with zeros behind the end."""
-        found = [(self.stores[store], at) for store, at in (self.places[i] for i in indices)]
-        final = pad_sequence([store.final_of(at).float() for store, at in found], batch_first=True)
-        if not taps:
-            return final[..., :0], final
-        return pad_sequence([store.of(at, taps).float() for store, at in found], batch_first=True), final
+        places = (self.places[index] for index in indices)
+        return _side_by_side([(self.stores[store], at) for store, at in places], taps)
+
+
+def _side_by_side(found: Sequence[tuple[FeatureStore, int]], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+    final = pad_sequence([store.final_of(at).float() for store, at in found], batch_first=True)
+    if not taps:
+        return final[..., :0], final
+    return pad_sequence([store.of(at, taps).float() for store, at in found], batch_first=True), final
 
 
 def _read(target: Target, examples: Sequence[Example], taps: Sequence[int]) -> tuple[Tensor, Tensor]:

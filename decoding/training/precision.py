@@ -5,7 +5,7 @@ import time
 import torch
 from torch import Tensor
 
-ROWS, WIDTH = 1024, 1024
+WIDTH = 1024
 WORTH_IT = 1.5
 """How many times faster bfloat16 must be on a CPU; what is not a product gains nothing."""
 PASSES = 5
@@ -15,7 +15,7 @@ def product_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 or float32, on a CPU by timing one product in both. Weights stay in float32 in either case."""
     if device.type != "cpu":
         return torch.bfloat16
-    matrix = torch.ones(ROWS, WIDTH)
+    matrix = torch.ones(WIDTH, WIDTH)
     exact, short = (_seconds(matrix.to(dtype)) for dtype in (torch.float32, torch.bfloat16))
     return torch.bfloat16 if exact > WORTH_IT * short else torch.float32
 

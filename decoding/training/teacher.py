@@ -36,7 +36,7 @@ class Teacher:
         """
         whole = logits if others is None else torch.cat([logits, others], dim=-1)
         final, head = final.to(whole.dtype), self.head.to(whole.dtype)  # autocast would do so for every few rows
-        losses, right = _SoftLoss.apply(whole, self.place[labels], final, head, soft)  # type: ignore[no-untyped-call]
+        losses, right = _SoftLoss.apply(whole, self.place[labels], final, head, soft)
         return losses, right
 
 

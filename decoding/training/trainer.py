@@ -17,6 +17,7 @@ from decoding.training.precision import product_dtype
 HELD_OUT_EVERY = 32
 """One example in so many is never trained on."""
 HELD_OUT_EXAMPLES = 96
+SHARED_STEPS = 8
 
 
 class Trainer(Protocol):
@@ -77,10 +78,18 @@ def train(
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=product_dtype(device) == torch.bfloat16)
 
     def loss_of(step: int) -> tuple[Tensor, Numbers]:
-        generator = torch.Generator().manual_seed(options.seed * 1_000_003 + step)
-        places = torch.randint(len(chosen), (trainer.examples_per_step,), generator=generator).tolist()
         with mixed:
-            return trainer.loss([chosen[place] for place in places], generator)
+            return trainer.loss(chosen_for(step), torch.Generator().manual_seed(options.seed * 1_000_003 + step))
+
+    def chosen_for(step: int) -> list[int]:
+        """Texts of like length, which need no padding: so many steps share out what they draw together."""
+        drawn, turn = divmod(step, SHARED_STEPS)
+        generator = torch.Generator().manual_seed(options.seed * 1_000_003 + drawn)
+        count = trainer.examples_per_step
+        places = torch.randint(len(chosen), (SHARED_STEPS * count,), generator=generator).tolist()
+        together = sorted((chosen[place] for place in places), key=lambda index: len(examples[index]))
+        first = count * int(torch.randperm(SHARED_STEPS, generator=generator)[turn])
+        return together[first : first + count]
 
     trainer.model.train()
     curve = fit(trainer.model, loss_of, options, folder, title, f"{trainer.recipe} on {len(chosen)} texts{begun}")

@@ -11,6 +11,7 @@ import torch
 
 from decoding.__main__ import main
 from decoding.drafters.block_diffusion import load_block_diffusion
+from decoding.drafters.checkpoint import tensor_shapes
 from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.models import load_causal_lm
@@ -169,6 +170,24 @@ def test_a_corpus_takes_the_place_of_prompts_and_measured_prompts_are_left_out(
     assert "steps=2" in (tmp_path / "out" / "llama" / "README.md").read_text()
 
 
+@pytest.mark.parametrize("kind", ["block-diffusion", "eagle3", "llama"])
+def test_a_drafter_goes_on_from_a_checkpoint(kind: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, more = place / "first", place / "more"
+    work = ("--work", str(place / "begun"))
+    assert train(place, kind, out="first") == 0
+    assert main(["train", kind, "--out", str(more / kind), *work, "--corpus", str(place / "work" / "corpus.jsonl"),
+                 "--begin-with", str(first / kind)]) == 0  # fmt: skip
+    assert f"`python -m decoding train {kind}`, begun with {kind}, " in (more / kind / "README.md").read_text()
+    shapes, again = tensor_shapes(first / kind), tensor_shapes(more / kind)
+    assert shapes == again
+    capsys.readouterr()
+    other = "eagle3" if kind == "llama" else "llama"
+    assert train(place, other, out="other") == 0
+    assert train(place, kind, "--begin-with", str(place / "other" / other), out="never") == 2
+    assert "another one than this profile trains: " in refused(capsys)
+    assert not (place / "never").exists()
+
+
 def test_another_seed_goes_on_with_nothing_of_the_first(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(place, "llama") == 0
     capsys.readouterr()
@@ -188,6 +207,7 @@ def not_loaded(*_: Any) -> Any:
         (("--corpus", "/nowhere.jsonl"), ["/nowhere.jsonl", "--corpus"]),
         (("--corpus", "/dev", "--steps", "0"), ["--steps"]),
         (("--corpus", __file__, "--spec-bench", "/nowhere"), ["/nowhere"]),
+        (("--corpus", __file__, "--begin-with", "/nowhere"), ["/nowhere", "--begin-with"]),
     ],
 )
 def test_bad_requests_exit_with_2_and_one_line_before_a_model_is_loaded(
