@@ -10,13 +10,15 @@ from decoding.errors import BadRequest
 HELP = "train a drafter of the embedded default"
 KINDS = ("block-diffusion", "eagle3", "llama", "matrix")
 EPILOG = """\
-The target writes the text that its drafters learn from: continuations of the prompts in --data, and of prompts that it
-makes up itself. Text, features and checkpoints are kept in --work, and an interrupted command goes on where it stopped.
-What shares ten words in a row with a prompt of --spec-bench or --human-eval is left out.
+The target writes the text that its drafters learn from: continuations of the prompts in --data, of prompts that it
+makes up itself, of bare openings outside a chat, and answers to documents, sentences, passages and functions made from
+those. Text, features and checkpoints are kept in --work, and an interrupted command goes on where it stopped. What
+shares ten words in a row with a prompt of --spec-bench or --human-eval is left out.
 
 examples:
   python -m decoding train block-diffusion --data prompts/ --out my-dflash
   python -m decoding train eagle3 --corpus selfgen.jsonl.gz --out my-eagle3 --profile gpu --device cuda
+  python -m decoding train eagle3 --corpus more.jsonl --begin-with my-eagle3 --work more --out better-eagle3
 """
 
 
