@@ -10,13 +10,15 @@ from decoding.errors import BadRequest
 HELP = "train a drafter of the embedded default"
 KINDS = ("block-diffusion", "eagle3", "llama", "matrix")
 EPILOG = """\
-The target writes the text that its drafters learn from: continuations of the prompts in --data, and of prompts that it
-makes up itself. Text, features and checkpoints are kept in --work, and an interrupted command goes on where it stopped.
-What shares ten words in a row with a prompt of --spec-bench or --human-eval is left out.
+The target writes the text that its drafters learn from: continuations of the prompts in --data, of prompts that it
+makes up itself, of bare openings outside a chat, and answers to documents, sentences, passages and functions made from
+those. Text, features and checkpoints are kept in --work, and an interrupted command goes on where it stopped. What
+shares ten words in a row with a prompt of --spec-bench or --human-eval is left out.
 
 examples:
   python -m decoding train block-diffusion --data prompts/ --out my-dflash
   python -m decoding train eagle3 --corpus selfgen.jsonl.gz --out my-eagle3 --profile gpu --device cuda
+  python -m decoding train eagle3 --corpus more.jsonl --begin-with my-eagle3 --work more --out better-eagle3
 """
 
 
@@ -34,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--corpus", metavar="F", type=Path, action="append", default=[], help="text that is there already (repeatable)"
     )
+    parser.add_argument(
+        "--begin-with", metavar="DIR", type=Path, help="go on from this drafter, not from the target's layers"
+    )
     parser.add_argument("--spec-bench", metavar="F", type=Path, help="Spec-Bench's questions, to be kept out")
     parser.add_argument("--human-eval", metavar="F", type=Path, help="HumanEval's problems, to be kept out")
     parser.add_argument(
@@ -50,6 +55,10 @@ def run(args: argparse.Namespace) -> int:
         raise BadRequest("--steps is below 1.", "Leave it out for the profile's number.")
     if args.out.is_file():
         raise BadRequest(f"--out {args.out} is a file.", "Give a folder; it is made where there is none.")
+    if args.begin_with is not None and args.kind == "matrix":
+        raise BadRequest("A matrix is counted anew: it begins with nothing.", "Leave --begin-with out.")
+    if args.begin_with is not None and not args.begin_with.is_dir():
+        raise BadRequest(f"--begin-with {args.begin_with} is not a folder.", "Give the folder of a trained drafter.")
     from decoding.training.profiles import PROFILES
     from decoding.training.workshop import Workshop
 
@@ -61,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.kind == "matrix":
         numbers = workshop.warm_matrix(args.out)
     else:
-        numbers = workshop.make(args.kind, args.out, args.steps)
+        numbers = workshop.make(args.kind, args.out, args.steps, args.begin_with)
     print(json.dumps({"kind": args.kind, "out": str(args.out), "held_out": numbers}))
     return 0
 

@@ -95,6 +95,15 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
         return {name: tuple(file.get_slice(name).get_shape()) for name, file in opened.items()}
 
 
+def read_tensor(folder: Path, name: str) -> Tensor | None:
+    """One tensor of the checkpoint, None where it has none of that name; raises ModelUnavailable as `fill_module`."""
+    with ExitStack() as stack:
+        opened = _open_tensors(stack, folder, torch.device("cpu"))
+        if name not in opened:
+            return None
+        return _tensor(opened[name], name, folder)
+
+
 def fill_module(
     module: nn.Module,
     folder: Path,
@@ -125,10 +134,7 @@ def fill_module(
         _compare(folder, {name: tuple(tensor.shape) for name, tensor in expected.items()}, shapes)
         state = dict(optional)
         for own, name in published.items():
-            try:
-                state[own] = opened[name].get_tensor(name)
-            except SafetensorError as error:
-                raise _unreadable(folder, error) from error
+            state[own] = _tensor(opened[name], name, folder)
     for name, tensor in expected.items():
         state[name] = state[name].to(device, dtype if tensor.is_floating_point() else tensor.dtype)
     module.load_state_dict(state, assign=True)
@@ -145,6 +151,14 @@ def _open_tensors(stack: ExitStack, folder: Path, device: torch.device) -> dict[
             raise _unreadable(path, error) from error
         home |= dict.fromkeys(shard.keys(), shard)
     return home
+
+
+def _tensor(file: Any, name: str, folder: Path) -> Tensor:
+    try:
+        tensor: Tensor = file.get_tensor(name)
+    except SafetensorError as error:
+        raise _unreadable(folder, error) from error
+    return tensor
 
 
 def _unreadable(place: Path, error: Exception) -> ModelUnavailable:

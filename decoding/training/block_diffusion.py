@@ -5,7 +5,7 @@ the block predicts what follows. Layers begin as copies of the target's last one
 begins as the features of the last tap alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -202,6 +202,10 @@ class BlockTrainer:
         """Of blocks at random places of some examples."""
         blocks = sample_blocks(self.examples, self.store, indices, self.recipe, generator)
         return self.loss_of(blocks.to(self.device))
+
+    def checkpointed(self) -> tuple[nn.Module, Callable[[str], str | None]]:
+        """The module whose tensors a checkpoint holds, and what a tensor of a checkpoint is called in it."""
+        return self.model, lambda name: name
 
     def published(self) -> Checkpoint:
         """Its tensors in bfloat16, and the tokens that it learnt to tell apart."""

@@ -37,6 +37,7 @@ def write_continuations(
     """
     ordered = sorted(prompts, key=lambda prompt: len(prompt.tokens))
     done = _resume(path, ordered, rows, target.vocab_size)
+    path.touch()
     with tqdm(total=len(ordered), initial=done, unit="prompt", desc=path.name) as bar:
         for start in range(done, len(ordered), rows):
             batch = ordered[start : start + rows]
@@ -119,12 +120,14 @@ def _forward(target: Target, ids: Tensor, padding: Tensor, cache: BatchedCache) 
 
 def _choose(logits: Tensor, temperature: Tensor, generator: torch.Generator) -> Tensor:
     """One token for each row `[rows, vocab]`: the best at temperature 0, else a sample."""
-    greedy = logits.argmax(-1)
-    if not bool((temperature > 0).any()):
-        return greedy
-    probabilities = (logits / temperature.clamp(min=1e-4)[:, None]).softmax(-1)
-    sampled = torch.multinomial(probabilities, 1, generator=generator)[:, 0]
-    return torch.where(temperature > 0, sampled, greedy)
+    chosen = logits.argmax(-1)
+    warm = (temperature > 0).nonzero()[:, 0]
+    if len(warm):
+        below = (logits[warm] / temperature[warm, None]).softmax(-1).cumsum(-1)
+        # One number a row, above 0: the first sum that reaches it is that of a token with a chance.
+        level = 1 - torch.rand(len(warm), 1, generator=generator, device=logits.device)
+        chosen[warm] = torch.searchsorted(below, level * below[:, -1:])[:, 0]
+    return chosen
 
 
 def token_batches(examples: Sequence[Example], tokens: int) -> Iterator[list[int]]:

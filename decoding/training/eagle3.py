@@ -5,14 +5,15 @@ reads the target's features; in step k it reads the drafter's own output of row 
 target's rows up to t - k and to the k rows of its own path after them (section 3.2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from decoding.drafters.eagle3 import module_name
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import rotation
@@ -143,6 +144,10 @@ class Eagle3Trainer:
         """Of some whole examples; nothing is chosen at random."""
         texts = gather_texts(self.examples, self.store, indices, self.taps)
         return self.loss_of(texts.to(self.device))
+
+    def checkpointed(self) -> tuple[nn.Module, Callable[[str], str | None]]:
+        """The module whose tensors a checkpoint holds, and what a tensor of a checkpoint is called in it."""
+        return self.model, module_name
 
     def published(self) -> Checkpoint:
         """Its tensors in bfloat16, d2t and t2d as they are."""

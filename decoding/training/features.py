@@ -78,10 +78,27 @@ class FeatureStore:
 
     def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
         """As `Features.padded`, on the host, with zeros behind the end."""
-        final = pad_sequence([self.final_of(i).float() for i in indices], batch_first=True)
-        if not taps:
-            return final[..., :0], final
-        return pad_sequence([self.of(i, taps).float() for i in indices], batch_first=True), final
+        return _side_by_side([(self, index) for index in indices], taps)
+
+
+class JoinedFeatures:
+    """Several stores as one: a corpus that grows by a file keeps the features of the others."""
+
+    def __init__(self, stores: Sequence[FeatureStore], places: Sequence[tuple[int, int]]) -> None:
+        """`places` says for every example in which store it is, and which of its examples."""
+        self.stores, self.places = stores, places
+
+    def padded(self, indices: Sequence[int], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `Features.padded`, on the host, with zeros behind the end."""
+        places = (self.places[index] for index in indices)
+        return _side_by_side([(self.stores[store], at) for store, at in places], taps)
+
+
+def _side_by_side(found: Sequence[tuple[FeatureStore, int]], taps: Sequence[int]) -> tuple[Tensor, Tensor]:
+    final = pad_sequence([store.final_of(at).float() for store, at in found], batch_first=True)
+    if not taps:
+        return final[..., :0], final
+    return pad_sequence([store.of(at, taps).float() for store, at in found], batch_first=True), final
 
 
 def _read(target: Target, examples: Sequence[Example], taps: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -4,12 +4,12 @@ The embedding, tied to the head, begins as the target's own projected onto its f
 tokens that mean alike begin alike; the layers begin at random. It learns the target's distribution after every token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from decoding.target import Target
@@ -117,6 +117,10 @@ class LlamaTrainer:
         hits = hits * response
         top1 = hits.sum() / response.sum().clamp(min=1)
         return each.mean(), {"top1": top1, "chain": _chain(hits, response)}
+
+    def checkpointed(self) -> tuple[nn.Module, Callable[[str], str | None]]:
+        """The module whose tensors a checkpoint holds, and what a tensor of a checkpoint is called in it."""
+        return self.model.model, lambda name: name.removeprefix("model.")
 
     def published(self) -> Checkpoint:
         """The embedding in 8-bit floats (e4m3), the rest in bfloat16."""

@@ -12,13 +12,13 @@ from decoding.training.llama import LlamaRecipe
 class Profile:
     """Everything that depends on the machine."""
 
-    dtype: str
-    """Of the target while it writes and reads; a drafter is kept in float32 and, on a GPU, computed in bfloat16."""
     examples: int
     """Prompts to be continued."""
+    look_alikes: int
+    """Texts outside a chat, and answers to what is made from them."""
     max_new_tokens: int
     rows: int
-    """Texts written at once."""
+    """Texts written at once; the cache of the longest ones takes 23 kB a token in bfloat16."""
     feature_tokens: int | None
     """Tokens read at once when features are made and kept; None where the target reads anew for every step."""
     block: BlockRecipe
@@ -31,23 +31,23 @@ class Profile:
 
 PROFILES = {
     "cpu": Profile(
-        dtype="float32",
         examples=1500,
+        look_alikes=1500,
         max_new_tokens=192,
-        rows=128,
+        rows=64,
         feature_tokens=2048,
         block=BlockRecipe(),
         block_fit=FitOptions(steps=3000, rate=1e-3),
-        eagle3=Eagle3Recipe(),
+        eagle3=Eagle3Recipe(examples_per_step=4),
         eagle3_fit=FitOptions(steps=1200, rate=1e-3),
-        llama=LlamaRecipe(),
+        llama=LlamaRecipe(examples_per_step=8),
         llama_fit=FitOptions(steps=4000, rate=2e-3),
     ),
     "gpu": Profile(
-        dtype="bfloat16",
         examples=40_000,
+        look_alikes=40_000,
         max_new_tokens=256,
-        rows=2048,
+        rows=1024,
         feature_tokens=None,
         block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64, vocabulary=16_384),
         block_fit=FitOptions(steps=4000, rate=1e-3, save_every=500, log_every=50),

@@ -30,7 +30,15 @@ def common_tokens(examples: Sequence[Example], size: int, vocab_size: int, alway
     counts = Counter(token for example in examples for token in example.response)
     wanted = set(always)
     ranked = sorted(range(vocab_size), key=lambda token: (token not in wanted, -counts[token], token))
-    ids = torch.tensor(sorted(ranked[:size]))
+    return _common(torch.tensor(sorted(ranked[:size])), counts, vocab_size)
+
+
+def these_tokens(examples: Sequence[Example], ids: Tensor, vocab_size: int) -> CommonTokens:
+    """The tokens `ids` `[kept]`, ascending: those that an earlier training chose."""
+    return _common(ids, Counter(token for example in examples for token in example.response), vocab_size)
+
+
+def _common(ids: Tensor, counts: Counter[int], vocab_size: int) -> CommonTokens:
     place = torch.full((vocab_size,), -1)
     place[ids] = torch.arange(len(ids))
     kept = set(ids.tolist())

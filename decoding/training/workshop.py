@@ -1,44 +1,38 @@
 """From prompts to a shipped drafter: text, features, training, export; each stage goes on where it stopped."""
 
+import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from decoding.devices import dtype_name, pick_device
 from decoding.errors import BadRequest
-from decoding.files import write_atomically
 from decoding.models import load_causal_lm
 from decoding.presets import DEFAULT_TARGET
 from decoding.provenance import git_commit
 from decoding.target import Target
 from decoding.training import prompt_sets
+from decoding.training.beginning import drafted_tokens, take_weights
 from decoding.training.block_diffusion import BlockTrainer
-from decoding.training.continuations import Prompt, write_continuations
 from decoding.training.corpus import Example, read_corpus
 from decoding.training.eagle3 import Eagle3Trainer
 from decoding.training.export import Card, Checkpoint, export_folder
-from decoding.training.features import Features, LiveFeatures, make_features
+from decoding.training.features import Features, JoinedFeatures, LiveFeatures, make_features
 from decoding.training.fit_loop import FitOptions
 from decoding.training.llama import LlamaTrainer
 from decoding.training.matrix import warmed_successors
 from decoding.training.overlap import SIZE, without_overlap
+from decoding.training.precision import product_dtype
 from decoding.training.profiles import Profile
+from decoding.training.scribe import Scribe
 from decoding.training.teacher import Teacher
 from decoding.training.trainer import Trainer, train
-from decoding.training.vocabulary import common_tokens
-
-MAX_PROMPT = 640
-"""Tokens; documents to summarise are the longest prompts."""
-OWN = 0.6
-"""Part of the examples whose prompts the target makes up itself."""
-WARM = 3
-"""One continuation in so many is sampled at `WARMTH`, the others are greedy."""
-WARMTH = 0.8
-LONG = 60
-"""Tokens from which on a response is worth a summary."""
+from decoding.training.vocabulary import common_tokens, these_tokens
 
 
 @dataclass(frozen=True)
@@ -68,87 +62,83 @@ class Workshop:
 
     @cached_property
     def target(self) -> Target:
-        """The embedded default."""
-        loaded = load_causal_lm(DEFAULT_TARGET, self.profile.dtype, self.device, self.report)
+        """The embedded default, in the dtype in which this device trains."""
+        dtype = dtype_name(product_dtype(pick_device(self.device)))
+        loaded = load_causal_lm(DEFAULT_TARGET, dtype, self.device, self.report)
         return Target(loaded.model, loaded.tokenizer, loaded.name)
 
     @cached_property
-    def examples(self) -> list[Example]:
-        """The text to train on, in a random order that the seed decides."""
-        found = read_corpus(self.corpora or [self.write_text()], self.target.vocab_size)
+    def sources(self) -> list[list[Example]]:
+        """The text to train on, file by file."""
+        return [self._clean(path) for path in self.corpora or [self.write_text()]]
+
+    def _clean(self, path: Path) -> list[Example]:
+        """The examples of a file whose prompts share no words with measured ones."""
+        found = read_corpus([path], self.target.vocab_size)
         questions = prompt_sets.user_words((example.prompt for example in found), self.target.tokenizer)
         kept, dropped = without_overlap(questions, self.measured)
         clean = set(kept)
         examples = [example for example, question in zip(found, questions, strict=True) if question in clean]
-        self.report(f"{len(examples)} examples, {sum(len(e.response) for e in examples):,} tokens of responses; "
-                    f"{dropped} dropped for sharing words with {len(self.measured)} measured prompts")  # fmt: skip
-        random.Random(self.seed).shuffle(examples)
+        self.report(
+            f"{path.name}: {len(examples)} examples, {sum(len(e.response) for e in examples):,} tokens of responses; "
+            f"{dropped} dropped for sharing words with {len(self.measured)} measured prompts"
+        )
         return examples
 
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """For every example its source and its place there, in a random order that the seed decides."""
+        places = [(number, place) for number, source in enumerate(self.sources) for place in range(len(source))]
+        random.Random(self.seed).shuffle(places)
+        return places
+
+    @cached_property
+    def examples(self) -> list[Example]:
+        """The text to train on, in the order of `places`."""
+        return [self.sources[number][place] for number, place in self.places]
+
     def write_text(self) -> Path:
-        """Prompts, then the target's continuations of them; needs a data folder."""
+        """The target's own text on prompts of every sort; needs a data folder."""
         assert self.data is not None
-        profile, rng = self.profile, random.Random(self.seed)
-        published = prompt_sets.published_prompts(self.data, profile.examples // 4, rng)
-        self.work.mkdir(parents=True, exist_ok=True)
-        tokenizer = self.target.tokenizer
-        own = self._own_questions(round(profile.examples * OWN))
-        texts = {"published": published, "code": prompt_sets.function_prompts(), "own": own}
-        first = self._continuations("text.jsonl", texts)
-        answered = [example for example in read_corpus([first], self.target.vocab_size)
-                    if example.source == "own" and len(example.response) > LONG]  # fmt: skip
-        questions = prompt_sets.user_words((example.prompt for example in answered), tokenizer)
-        answers = [tokenizer.decode(example.response, skip_special_tokens=True) for example in answered]
-        pairs = list(zip(questions, answers, strict=True))
-        rng.shuffle(pairs)
-        share = profile.examples // 8
-        second = self._continuations("tasks.jsonl", {
-            "document": prompt_sets.document_prompts(pairs[: share + 1], rng),
-            "translation": prompt_sets.translation_prompts([answer for _, answer in pairs], rng)[:share],
-        })  # fmt: skip
-        both = self.work / "corpus.jsonl"
-        write_atomically(both, first.read_bytes() + second.read_bytes())
-        return both
-
-    def _own_questions(self, count: int) -> list[str]:
-        start = prompt_sets.user_turn_start(self.target.tokenizer)
-        path = self.work / "questions.jsonl"
-        write_continuations(self.target, [Prompt("own", start, 1.0)] * count, path, 96, self.profile.rows, self.seed)
-        return prompt_sets.own_questions(read_corpus([path], self.target.vocab_size), self.target.tokenizer)
-
-    def _continuations(self, name: str, texts: dict[str, list[str]]) -> Path:
-        prompts = []
-        for source, group in texts.items():
-            clean, _ = without_overlap(group, self.measured)
-            for place, tokens in enumerate(prompt_sets.encoded(clean, self.target.tokenizer, MAX_PROMPT)):
-                prompts.append(Prompt(source, tokens, WARMTH if place % WARM == 0 else 0.0))
-        path = self.work / name
         profile = self.profile
-        write_continuations(self.target, prompts, path, profile.max_new_tokens, profile.rows, self.seed)
-        return path
+        scribe = Scribe(self.target, self.work, profile.rows, profile.max_new_tokens, self.measured, self.seed)
+        return scribe.corpus(self.data, profile.examples, profile.look_alikes)
 
     @cached_property
     def store(self) -> Features:
         """The features of the examples."""
-        if self.profile.feature_tokens is None:
+        tokens_at_once = self.profile.feature_tokens
+        if tokens_at_once is None:
             return LiveFeatures(self.target, self.examples)
         taps = sorted({*self.profile.block.taps, 2, self.target.layers // 2, self.target.layers - 3})
-        return make_features(self.target, self.examples, taps, self.work / "features", self.profile.feature_tokens)
+        stores = [
+            make_features(self.target, source, taps, self.work / "features" / _digest(source), tokens_at_once)
+            for source in self.sources
+        ]
+        return JoinedFeatures(stores, self.places)
 
-    def teacher(self, vocabulary: int) -> Teacher:
-        """The target's head over the `vocabulary` commonest tokens."""
+    def teacher(self, vocabulary: int, known: Tensor | None = None) -> Teacher:
+        """The target's head over the `vocabulary` commonest tokens, or over the tokens `known` instead."""
         target = self.target
-        common = common_tokens(self.examples, vocabulary, target.vocab_size, always=target.end_ids)
+        if known is None:
+            common = common_tokens(self.examples, vocabulary, target.vocab_size, always=target.end_ids)
+        else:
+            common = these_tokens(self.examples, known, target.vocab_size)
         self.report(f"{len(common)} common tokens are {common.coverage:.1%} of the text")
         return Teacher(target.model.get_output_embeddings().weight.detach(), common)
 
-    def make(self, kind: str, out: Path, steps: int | None) -> dict[str, float]:
-        """Trains a drafter of `kind` and writes its checkpoint to `out`; what was held out says how good it is."""
+    def make(self, kind: str, out: Path, steps: int | None, begin_with: Path | None = None) -> dict[str, float]:
+        """Trains a drafter of `kind` and writes its checkpoint to `out`; what was held out says how good it is.
+
+        It begins with the weights in the folder `begin_with`, else with the target's; raises UnsupportedModel where
+        that folder holds another drafter.
+        """
         torch.manual_seed(self.seed)  # what a recipe does not begin with the target's own weights
-        trainer, options = self._recipe(kind)
+        trainer, options = self._recipe(kind, begin_with)
         options = replace(options, seed=self.seed, **({"steps": steps} if steps else {}))
-        curve, measured = train(trainer, self.examples, options, self.work / kind, kind, self.target.device)
-        how = f"`python -m decoding train {kind}`, {options}"
+        begun = "" if begin_with is None else f", begun with {begin_with.name}"
+        curve, measured = train(trainer, self.examples, options, self.work / kind, kind, self.target.device, begun)
+        how = f"`python -m decoding train {kind}`{begun}, {options}"
         card = self._card(f"{kind} drafter of {self.target.name}", str(trainer.recipe), how, curve, measured)
         export_folder(out, trainer.published(), card.text())
         return measured
@@ -165,16 +155,24 @@ class Workshop:
         export_folder(out, Checkpoint({"successors": successors}), card.text())
         return {"known": known}
 
-    def _recipe(self, kind: str) -> tuple[Trainer, FitOptions]:
+    def _recipe(self, kind: str, begin_with: Path | None) -> tuple[Trainer, FitOptions]:
         profile = self.profile
         material = self.target, self.examples, self.store
+        known = None if begin_with is None else drafted_tokens(begin_with, kind, self.target.vocab_size)
+        trainer: Trainer
         if kind == "block-diffusion":
-            return BlockTrainer(*material, profile.block, self.teacher(profile.block.vocabulary)), profile.block_fit
-        if kind == "eagle3":
-            teacher = self.teacher(profile.eagle3.draft_vocab)
-            return Eagle3Trainer(*material, profile.eagle3, teacher), profile.eagle3_fit
-        teacher = self.teacher(profile.llama.vocabulary)
-        return LlamaTrainer(*material, profile.llama, teacher, self.seed), profile.llama_fit
+            teacher = self.teacher(profile.block.vocabulary, known)
+            trainer, options = BlockTrainer(*material, profile.block, teacher), profile.block_fit
+        elif kind == "eagle3":
+            teacher = self.teacher(profile.eagle3.draft_vocab, known)
+            recipe = replace(profile.eagle3, draft_vocab=len(teacher.common))
+            trainer, options = Eagle3Trainer(*material, recipe, teacher), profile.eagle3_fit
+        else:
+            teacher = self.teacher(profile.llama.vocabulary)
+            trainer, options = LlamaTrainer(*material, profile.llama, teacher, self.seed), profile.llama_fit
+        if begin_with is not None:
+            take_weights(trainer, begin_with)
+        return trainer, options
 
     def _card(self, title: str, what: str, how: str, curve: list[dict[str, float]], measured: dict[str, float]) -> Card:
         sources = ", ".join(sorted({example.source for example in self.examples}))
@@ -194,3 +192,8 @@ class Workshop:
             + ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
             + ". On the measuring sets: `python -m decoding bench drafters`, and the table in the project's README.",
         )
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    """A name for a text: whatever else is trained on, its features are found again."""
+    return hashlib.sha256(repr([example.tokens for example in examples]).encode()).hexdigest()[:16]

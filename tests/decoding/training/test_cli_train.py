@@ -11,10 +11,11 @@ import torch
 
 from decoding.__main__ import main
 from decoding.drafters.block_diffusion import load_block_diffusion
+from decoding.drafters.checkpoint import tensor_shapes
 from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.models import load_causal_lm
-from decoding.training import profiles, workshop
+from decoding.training import profiles, scribe, workshop
 from decoding.training.block_diffusion import BlockRecipe
 from decoding.training.corpus import append_examples, read_corpus
 from decoding.training.eagle3 import Eagle3Recipe
@@ -27,7 +28,7 @@ from tests.tiny_models import tiny_model
 VOCAB = 97
 STEPS = FitOptions(steps=3, warmup=1, log_every=1, save_every=2)
 TINY = Profile(
-    dtype="float32", examples=40, max_new_tokens=16, rows=16, feature_tokens=200,
+    examples=40, look_alikes=40, max_new_tokens=16, rows=16, feature_tokens=200,
     block=BlockRecipe(layers=2, block_size=4, taps=(2, 4, 5, 6), mask_token_id=3, vocabulary=50, anchors=4),
     block_fit=STEPS,
     eagle3=Eagle3Recipe(draft_vocab=50, test_steps=2, examples_per_step=4), eagle3_fit=STEPS,
@@ -49,7 +50,7 @@ def model() -> Any:
 def tiny(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = SimpleNamespace(model=model, tokenizer=chat_tokenizer(), name="smollm2-135m")
     monkeypatch.setattr(workshop, "load_causal_lm", lambda *_: loaded)
-    monkeypatch.setattr(workshop, "LONG", 3)
+    monkeypatch.setattr(scribe, "LONG", 3)
     monkeypatch.setitem(profiles.PROFILES, "cpu", TINY)
     monkeypatch.setitem(profiles.PROFILES, "gpu", replace(TINY, feature_tokens=None))
 
@@ -132,7 +133,7 @@ def test_the_text_is_the_target_s_own_on_every_sort_of_prompt(place: Path, model
     assert counts["code"] == 84
     assert counts["own"] > 10
     assert counts["document"] > 2
-    assert {e.temperature for e in examples if e.source == "code"} == {0.0, workshop.WARMTH}
+    assert {e.temperature for e in examples if e.source == "code"} == {0.0, scribe.WARMTH}
     (greedy, *_) = (e for e in examples if e.temperature == 0 and e.source == "published")
     with torch.inference_mode():
         choices = model(input_ids=torch.tensor([greedy.tokens])).logits[0, len(greedy.prompt) - 1 : -1].argmax(-1)
@@ -169,6 +170,24 @@ def test_a_corpus_takes_the_place_of_prompts_and_measured_prompts_are_left_out(
     assert "steps=2" in (tmp_path / "out" / "llama" / "README.md").read_text()
 
 
+@pytest.mark.parametrize("kind", ["block-diffusion", "eagle3", "llama"])
+def test_a_drafter_goes_on_from_a_checkpoint(kind: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, more = place / "first", place / "more"
+    work = ("--work", str(place / "begun"))
+    assert train(place, kind, out="first") == 0
+    assert main(["train", kind, "--out", str(more / kind), *work, "--corpus", str(place / "work" / "corpus.jsonl"),
+                 "--begin-with", str(first / kind)]) == 0  # fmt: skip
+    assert f"`python -m decoding train {kind}`, begun with {kind}, " in (more / kind / "README.md").read_text()
+    shapes, again = tensor_shapes(first / kind), tensor_shapes(more / kind)
+    assert shapes == again
+    capsys.readouterr()
+    other = "eagle3" if kind == "llama" else "llama"
+    assert train(place, other, out="other") == 0
+    assert train(place, kind, "--begin-with", str(place / "other" / other), out="never") == 2
+    assert "another one than this profile trains: " in refused(capsys)
+    assert not (place / "never").exists()
+
+
 def test_another_seed_goes_on_with_nothing_of_the_first(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(place, "llama") == 0
     capsys.readouterr()
@@ -188,6 +207,7 @@ def not_loaded(*_: Any) -> Any:
         (("--corpus", "/nowhere.jsonl"), ["/nowhere.jsonl", "--corpus"]),
         (("--corpus", "/dev", "--steps", "0"), ["--steps"]),
         (("--corpus", __file__, "--spec-bench", "/nowhere"), ["/nowhere"]),
+        (("--corpus", __file__, "--begin-with", "/nowhere"), ["/nowhere", "--begin-with"]),
     ],
 )
 def test_bad_requests_exit_with_2_and_one_line_before_a_model_is_loaded(

@@ -9,7 +9,7 @@ from torch import Tensor
 from decoding.errors import BadRequest
 from decoding.training import features
 from decoding.training.corpus import Example
-from decoding.training.features import Features, LiveFeatures, make_features, open_features
+from decoding.training.features import Features, JoinedFeatures, LiveFeatures, make_features, open_features
 from tests.decoding.training.material import TAPS, store_of, target, texts
 from tests.decoding.training.test_continuations import Interrupted, interrupt_after
 
@@ -47,6 +47,18 @@ def test_live_features_and_those_from_disk_are_the_same(tmp_path: Path) -> None:
                 if taps:
                     torch.testing.assert_close(tapped[row, :length], plain(examples[index], taps)[0], **CLOSE)
                 torch.testing.assert_close(final[row, :length], plain(examples[index], (2,))[1], **CLOSE)
+
+
+def test_stores_are_joined_in_any_order(tmp_path: Path) -> None:
+    first, second = texts(4), texts(3, seed=1)
+    stores = [store_of(tmp_path / "first", first), store_of(tmp_path / "second", second)]
+    joined = JoinedFeatures(stores, [(1, 2), (0, 3), (0, 0), (1, 0)])
+    wanted = [second[0], first[3], second[2]]
+    for taps in (TAPS, (5,), ()):
+        found = joined.padded([3, 1, 0], taps)
+        alone = store_of(tmp_path / "wanted", wanted).padded([0, 1, 2], taps)
+        for one, other in zip(found, alone, strict=True):
+            torch.testing.assert_close(one, other, **CLOSE)
 
 
 def test_live_features_may_be_learnt_from() -> None:
