@@ -7,6 +7,10 @@ import sys
 import threading
 
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread that serves pages may keep those waiting that decode; Python's own 5 ms are a tenth of a round."""
+
+
 def arguments() -> argparse.Namespace:
     """What the command line takes."""
     parser = argparse.ArgumentParser(description="Canopy: a workbench for tree speculative decoding")
@@ -20,6 +24,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Builds the services and the page, and serves it."""
     args = arguments()
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.disable()  # nothing that is imported is garbage: looking for some takes a sixth of the start
     from decoding.errors import CanopyError
     from workbench.page import build_page, launch_arguments
