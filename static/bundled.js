@@ -20,6 +20,13 @@ export const BUNDLED = [
     about: "Drafted and retrieved nodes compete for one budget." },
   { name: "recycle", file: "recycle.jsonl", title: "Token Recycling",
     about: "No drafter: a fixed tree filled from what the target said before." },
+  ...[["plain", "Plain decoding", "No draft at all."],
+    ["auto", "Auto", "The budget that measured costs and acceptance make worth most, chosen anew in every round."],
+    ["ddtree", "DDTree", "The best tree of eight nodes over a block drafter."],
+    ["ddtree-graft", "DDTree with grafts", "Eight nodes, drafted and retrieved ones in one plan."],
+    ["eagle", "EAGLE-2/3", "The dynamic tree of a stepwise drafter: most tokens a round for a drafter, and slow on a CPU."],
+    ["recycle", "Token Recycling", "Most tokens a round of all here, and a large tree to check each time."],
+  ].map(([way, title, about]) => ({ name: "sum-" + way, file: `sum-${way}.jsonl`, title: title + ", on a sum", way: title, about })),
 ];
 
 export const keyOf = (run) => run.file.replace(".jsonl", "");

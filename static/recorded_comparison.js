@@ -5,8 +5,8 @@ import { prose } from "./glyphs.js";
 import { judged } from "./judgement.js";
 import { Lane, PLAIN } from "./lanes.js";
 
-// All that answer plain decoding's prompt at its length. First the two that share a drafter: a chain and a tree of it.
-export const WAYS = ["plain", "chain", "ddtree-graft", "graft", "recycle", "dynatree"];
+// All that answer plain decoding's prompt at its length. First the two that share a drafter.
+export const WAYS = ["plain", "auto", "ddtree", "ddtree-graft", "eagle", "recycle"].map((way) => "sum-" + way);
 
 // {recorded, lanes, said}; fails with a readable message where a run cannot be had.
 export async function recordedComparison() {
@@ -18,7 +18,7 @@ export async function recordedComparison() {
 
 function about(name, { header }) {
   const drafter = header.drafter === "none" ? "None" : header.drafter;
-  return { name: BUNDLED.find((run) => run.name === name).title, drafter, settings: {} };
+  return { name: BUNDLED.find((run) => run.name === name).way, drafter, settings: {} };
 }
 
 // What was asked, when and where, as the traces say.

@@ -273,7 +273,7 @@ def test_the_api_streams_every_lane(replay):
 
 
 TRACES = WELCOME.parent
-RECORDED = ("plain", "chain", "ddtree-graft", "graft", "recycle", "dynatree")
+RECORDED = tuple("sum-" + way for way in ("plain", "auto", "ddtree", "ddtree-graft", "eagle", "recycle"))
 IDENTICAL = "✓ identical to plain decoding"
 
 
@@ -293,7 +293,7 @@ def answers(path: Path) -> tuple[str, int, list[int]]:
 
 
 def test_the_recorded_ways_are_all_that_wrote_the_same_on_one_prompt():
-    same = [path.stem for path in TRACES.glob("*.jsonl") if answers(path) == answers(TRACES / "plain.jsonl")]
+    same = [path.stem for path in TRACES.glob("*.jsonl") if answers(path) == answers(TRACES / "sum-plain.jsonl")]
     assert sorted(RECORDED) == sorted(same)
 
 
@@ -310,7 +310,7 @@ def test_the_tab_opens_on_a_recorded_comparison(browser, replay):
     assert min(found[0], found[2]) > 0
     assert page.inner_text("[data-part=comparisonTitle]") == "A recorded comparison"
     said = page.inner_text("[data-part=comparisonSaid]")
-    header = lines_of("plain")[0]
+    header = lines_of("sum-plain")[0]
     for fact in (header["prompt"], header["created"][:10], header["device"], header["versions"]["torch"]):
         assert fact in said
     assert page.locator(".cy-compare .cy-recorded-mark:visible").count() == 2
@@ -385,25 +385,25 @@ def parted(name: str, place: int) -> str:
 
 def test_a_recorded_way_that_parts_says_where_and_by_how_much(browser, replay):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.route("**/traces/chain.jsonl", lambda route: route.fulfill(body=parted("chain", 20)))
+    context.route("**/traces/sum-auto.jsonl", lambda route: route.fulfill(body=parted("sum-auto", 20)))
     page = context.new_page()
     page.goto(replay)
     page.wait_for_function(READY, timeout=60_000)
     page.evaluate("() => canopy.showTab('compare').then(() => true)")
     recorded(page)
-    best = lines_of("plain")[20]["verdict"]["top_logprob"][0]
+    best = lines_of("sum-plain")[20]["verdict"]["top_logprob"][0]
     said = {"identical": False, "first_divergence": 20, "margin": pytest.approx(best[0] - best[1])}
     assert page.evaluate("() => canopy.compare.lanes[1].comparison.lossless") == said
     badge = page.locator(".cy-lane .cy-lossless").nth(1)
     assert badge.inner_text().startswith("≠ parts at token 21, margin ")
     badge.click()
-    page.wait_for_function("() => canopy.explore.visible && canopy.explore.log.id === 'chain'")
+    page.wait_for_function("() => canopy.explore.visible && canopy.explore.log.id === 'sum-auto'")
     context.close()
 
 
 def test_a_recorded_comparison_that_cannot_be_had_says_so(browser, replay):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.route("**/traces/graft.jsonl", lambda route: route.fulfill(status=404))
+    context.route("**/traces/sum-eagle.jsonl", lambda route: route.fulfill(status=404))
     page = context.new_page()
     page.goto(replay)
     page.wait_for_function(READY, timeout=60_000)
