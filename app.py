@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 
-
 SWITCH_SECONDS = 0.0005
 """How long a thread that serves pages may keep those waiting that decode; Python's own 5 ms are a tenth of a round."""
 
