@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.workbench import bench_server
+from tests.workbench.bench_visitors import visitors
 from tests.workbench.browser import READY, chromium, served
 from tests.workbench.page_timing import IDLE, Timing, repeated, table, timed_page
 from tests.workbench.synthetic_trace import write_synthetic
@@ -30,10 +31,11 @@ class Effort:
     long_run: int = 2000
     repeats: int = 5
     sessions: int = 20
+    visitors: int = 50
     new_tokens: int = 128
 
 
-QUICK = Effort(events=4, rounds=8, long_run=40, repeats=1, sessions=3, new_tokens=8)
+QUICK = Effort(events=4, rounds=8, long_run=40, repeats=1, sessions=3, visitors=3, new_tokens=8)
 
 
 class PageBench:
@@ -119,7 +121,12 @@ def in_page(names: list[str], browser: Any, folder: Path, effort: Effort) -> Ite
 
 
 IN_PAGE = ("scrub", "pointer", "long")
-ON_SERVER = {"cold": bench_server.cold, "sessions": bench_server.sessions, "streaming": bench_server.streaming}
+ON_SERVER = {
+    "cold": bench_server.cold,
+    "sessions": bench_server.sessions,
+    "streaming": bench_server.streaming,
+    "visitors": visitors,
+}
 
 
 def measure(cases: list[str], effort: Effort) -> list[dict[str, Any]]:

@@ -25,8 +25,8 @@ def test_in_the_page():
 @pytest.mark.embedded
 @pytest.mark.timeout(1800)
 def test_with_a_server_that_decodes():
-    rows = measure(["cold", "sessions", "streaming"], QUICK)
-    assert [row["median"] > 0 for row in rows] == [True] * 4
+    rows = measure(["cold", "sessions", "streaming", "visitors"], QUICK)
+    assert [row["median"] > 0 for row in rows] == [True] * 6
 
 
 def test_the_last_line_is_json():
