@@ -27,41 +27,16 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
     if (shipped := find_shipped(name)) is not None:
         source = str(checked_folder(shipped))
     kind = read_config(source).kind
+    fitting = target.vocab_size, target.hidden_size, target.dtype, target.device
+    layers = target.layers
     if kind == BLOCK_DIFFUSION:
         return load_block_diffusion(
-            source,
-            target.embed,
-            target.head,
-            target.vocab_size,
-            target.hidden_size,
-            target.dtype,
-            target.device,
-            target_layers=target.layers,
-            name=name,
-            head_over=target.head_over,
+            source, target.embed, target.head, *fitting, target_layers=layers, name=name, head_over=target.head_over
         )
     if kind == EAGLE3:
-        return load_eagle3(
-            source,
-            target.embed,
-            target.vocab_size,
-            target.hidden_size,
-            target.dtype,
-            target.device,
-            target_layers=target.layers,
-            name=name,
-        )
+        return load_eagle3(source, target.embed, *fitting, target_layers=layers, name=name)
     if kind == MEDUSA:
-        return load_medusa(
-            source,
-            target.head,
-            target.vocab_size,
-            target.hidden_size,
-            target.dtype,
-            target.device,
-            target_layers=target.layers,
-            name=name,
-        )
+        return load_medusa(source, target.head, *fitting, target_layers=layers, name=name)
     dtype = str(target.dtype).removeprefix("torch.")
     loaded = load_causal_lm(source, dtype, target.device.type, report, with_tokenizer=False)
     return Autoregressive(Target(loaded.model, None, name), target.vocab_size)

@@ -35,6 +35,7 @@ export class Explore extends EventTarget {
     this.server = server;
     this.current = -1;
     this.following = true;
+    this.renders = 0;
     this.stream = new EventStream(server, (events, run) => this.#deal(events, run));
     this.log = null;
     const { part } = this;
@@ -224,10 +225,11 @@ export class Explore extends EventTarget {
     part.slider.value = Math.max(0, this.current);
     part.slider.setAttribute("aria-valuetext", `round ${this.current + 1} of ${log.rounds.length}`);
     this.tree.show(round, (token) => log.label(token), log.deepest);
-    clearTimeout(this.around);
-    // A large tree takes most of a frame to paint: what stands around it follows in the next.
-    if (round?.tree.token.length > LARGE) requestAnimationFrame(() => { this.around = setTimeout(() => this.#renderAround()); });
-    else this.#renderAround();
+    this.renders += 1;
+    if (!(round?.tree.token.length > LARGE)) return this.#renderAround();
+    // A large tree takes most of a frame to paint: what stands around it follows in the next, if it is still on show.
+    const own = this.renders;
+    requestAnimationFrame(() => setTimeout(() => { if (own === this.renders) this.#renderAround(); }));
   }
 
   #renderAround() {

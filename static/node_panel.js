@@ -13,14 +13,14 @@ const SOURCES = { root: "root", drafted: "drafted", retrieved: "retrieved", targ
 export class NodePanel {
   constructor(part) {
     this.part = part;
-    this.chips = ["", "", ""].map(() => make("span", "cy-chip"));
+    this.chips = Array.from({ length: 3 }, () => make("span", "cy-chip"));
     part.nodeChips.replaceChildren(...this.chips);
     this.facts = ["Drafter", "Target", "Path so far", "Entropy, nats"].map((name) => new Fact(name));
     part.nodeFacts.replaceChildren(...this.facts.flatMap((fact) => fact.elements));
     this.pairs = Array.from({ length: ROWS }, () => new Pair());
     this.none = make("p", "cy-pairs-empty", "The bonus token is the root of the next round.");
+    this.none.hidden = true;
     part.nodeNext.replaceChildren(this.none, ...this.pairs.map((pair) => pair.line));
-    part.nodeNext.hidden = true;
   }
 
   show(round, node, labelOf, locked) {
@@ -39,7 +39,7 @@ export class NodePanel {
   #chips(round, node) {
     const fate = fateOf(round, node);
     const from = sourceOf(round, node);
-    name(this.chips[0], "cy-chip cy-fate-" + fate + (from === "retrieved" ? " cy-from-retrieval" : ""));
+    setClasses(this.chips[0], "cy-chip cy-fate-" + fate + (from === "retrieved" ? " cy-from-retrieval" : ""));
     [FATES[fate], SOURCES[from], "depth " + depthOf(round, node)].forEach((text, at) => write(this.chips[at], text));
   }
 
@@ -62,7 +62,6 @@ export class NodePanel {
   #next(round, node, isBonus, labelOf) {
     const rows = isBonus ? [] : nextTokens(round, node);
     const choice = round.verdict.choice[node];
-    this.part.nodeNext.hidden = false;
     this.none.hidden = !isBonus;
     this.pairs.forEach((pair, at) => pair.show(round, rows[at], choice, labelOf));
   }
@@ -104,6 +103,7 @@ class Fact {
 class Pair {
   constructor() {
     this.line = make("div", "cy-pair");
+    this.line.hidden = true;
     this.draft = new Bar("draft");
     this.token = make("span", "cy-pair-token");
     this.target = new Bar("target");
@@ -115,7 +115,7 @@ class Pair {
     if (!row) return;
     const fate = row.child === undefined ? (row.token === choice ? "choice" : "none") : round.fate[row.child];
     const graft = row.child !== undefined && round.tree.source[row.child] === RETRIEVAL;
-    name(this.line, "cy-pair cy-pair-" + fate + (graft ? " cy-from-retrieval" : ""));
+    setClasses(this.line, "cy-pair cy-pair-" + fate + (graft ? " cy-from-retrieval" : ""));
     this.draft.show(row.draft);
     this.target.show(row.target);
     write(this.token, labelOf(row.token));
@@ -139,6 +139,6 @@ class Bar {
   }
 }
 
-function name(element, classes) {
+function setClasses(element, classes) {
   if (element.className !== classes) element.className = classes;
 }

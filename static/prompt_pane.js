@@ -9,20 +9,19 @@ export class PromptPane {
     this.host = host;
     this.line = line;
     this.fold = host.closest("details");
-    this.marked = false;
+    this.marked = this.opened = false;
   }
 
   show(text) {
     this.text = prose(text);
     write(this.line, "Prompt: " + this.text.replace(/\s+/g, " "));
-    this.marked = true; // so that nothing of the run before stays
     this.#plain();
   }
 
   // Marks places of the prompt's tokens that a node was copied from, `end` the token itself; none: the prompt as typed.
   markCopied(log, places, end) {
     const pieces = places.length ? (log.header.prompt_ids ?? []).map((token) => log.piece(token)) : [];
-    if (!pieces.length || pieces.includes(undefined)) return this.#plain();
+    if (!pieces.length || pieces.includes(undefined)) return void (this.marked && this.#plain());
     const spans = pieces.map((piece) => make("span", "", prose(piece)));
     for (const place of places) spans[place].className = "cy-copied";
     spans[end]?.classList.add("cy-copied-end");
@@ -35,10 +34,8 @@ export class PromptPane {
   }
 
   #plain() {
-    if (!this.marked) return;
-    this.marked = false;
-    write(this.host, this.text);
+    this.host.textContent = this.text; // also where the marked tokens read the same
     if (this.opened) this.fold.open = false;
-    this.opened = false;
+    this.marked = this.opened = false;
   }
 }

@@ -6,7 +6,7 @@ import { judged } from "./judgement.js";
 import { Lane, PLAIN } from "./lanes.js";
 
 // All that answer plain decoding's prompt at its length. First the two that share a drafter.
-export const WAYS = ["plain", "auto", "ddtree", "ddtree-graft", "eagle", "recycle"].map((way) => "sum-" + way);
+export const WAYS = BUNDLED.filter((run) => run.way).map((run) => run.name);
 
 // {recorded, lanes, said}; fails with a readable message where a run cannot be had.
 export async function recordedComparison() {

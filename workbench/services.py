@@ -23,7 +23,7 @@ TICK_SECONDS = 1.0
 
 
 class Services:
-    """One per server. Every run goes through `stream`, every loading through `load`."""
+    """One per server. Every run goes through `stream` or `ticks`, every loading through `load`."""
 
     def __init__(self, engine: Engine, policy: ServerPolicy = LOCAL, device: Device | None = None) -> None:
         self.engine = engine

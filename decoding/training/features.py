@@ -122,6 +122,11 @@ def open_features(folder: Path) -> FeatureStore:
     return FeatureStore(taps, hidden, start, features, final)
 
 
+def digest(examples: Sequence[Example]) -> str:
+    """A name for a text: its features are known by it, whatever else is trained on. 64 hexadecimal digits."""
+    return hashlib.sha256(repr([example.tokens for example in examples]).encode()).hexdigest()
+
+
 @torch.inference_mode()
 def make_features(
     target: Target, examples: Sequence[Example], taps: Sequence[int], folder: Path, tokens_per_batch: int
@@ -133,7 +138,7 @@ def make_features(
         "taps": list(taps),
         "hidden": target.hidden_size,
         "dtype": str(target.dtype),
-        "text": hashlib.sha256(repr([example.tokens for example in examples]).encode()).hexdigest(),
+        "text": digest(examples),
         "start": start.tolist(),
     }
     if _content(folder / "store.json") == about:

@@ -1,8 +1,7 @@
 """From prompts to a shipped drafter: text, features, training, export; each stage goes on where it stopped."""
 
-import hashlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ from decoding.training.block_diffusion import BlockTrainer
 from decoding.training.corpus import Example, read_corpus
 from decoding.training.eagle3 import Eagle3Trainer
 from decoding.training.export import Card, Checkpoint, export_folder
-from decoding.training.features import Features, JoinedFeatures, LiveFeatures, make_features
+from decoding.training.features import Features, JoinedFeatures, LiveFeatures, digest, make_features
 from decoding.training.fit_loop import FitOptions
 from decoding.training.llama import LlamaTrainer
 from decoding.training.matrix import warmed_successors
@@ -112,7 +111,7 @@ class Workshop:
             return LiveFeatures(self.target, self.examples)
         taps = sorted({*self.profile.block.taps, 2, self.target.layers // 2, self.target.layers - 3})
         stores = [
-            make_features(self.target, source, taps, self.work / "features" / _digest(source), tokens_at_once)
+            make_features(self.target, source, taps, self.work / "features" / digest(source)[:16], tokens_at_once)
             for source in self.sources
         ]
         return JoinedFeatures(stores, self.places)
@@ -192,8 +191,3 @@ class Workshop:
             + ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
             + ". On the measuring sets: `python -m decoding bench drafters`, and the table in the project's README.",
         )
-
-
-def _digest(examples: Sequence[Example]) -> str:
-    """A name for a text: whatever else is trained on, its features are found again."""
-    return hashlib.sha256(repr([example.tokens for example in examples]).encode()).hexdigest()[:16]
