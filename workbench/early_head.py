@@ -5,8 +5,6 @@ import posixpath
 import re
 from pathlib import Path
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 IMPORT = re.compile(r'^(?:import|export)\b[^"]*?from "(\.{1,2}/[\w/.-]+)"', re.MULTILINE)
 LINK = re.compile(r'<link rel="stylesheet" href="([^"]+)">')
 
@@ -30,32 +28,3 @@ def imported_modules(static: Path, first: str) -> list[str]:
             if module not in found:
                 found.append(module)
     return found
-
-
-class EarlyHead:
-    """Puts `links` behind the <base> of the page itself; every other answer passes as it is."""
-
-    def __init__(self, app: ASGIApp, links: str) -> None:
-        self.app, self.links = app, links.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        root = scope.get("root_path", "").rstrip("/")
-        if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].rstrip("/") not in ("", root):
-            return await self.app(scope, receive, send)
-        start: Message = {}
-        body = b""
-
-        async def insert(message: Message) -> None:
-            nonlocal start, body
-            if message["type"] == "http.response.start":
-                start = message
-                return
-            body += message.get("body", b"")
-            if not message.get("more_body", False):
-                page = re.sub(rb"<base\b[^>]*>", lambda base: base.group() + b"\n" + self.links, body, count=1)
-                headers = [pair for pair in start["headers"] if pair[0].lower() != b"content-length"]
-                start["headers"] = [*headers, (b"content-length", str(len(page)).encode())]
-                await send(start)
-                await send({"type": "http.response.body", "body": page})
-
-        return await self.app(scope, receive, insert)

@@ -4,23 +4,26 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.routes import BUILD_PATH_LIB
 from starlette.middleware import Middleware
-from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from workbench.api import Api
 from workbench.doors import Doors
-from workbench.early_head import EarlyHead, early_head
+from workbench.early_head import early_head
+from workbench.front_page import FrontPage
 from workbench.health_routes import health_routes
 from workbench.last_resort import LastResort
+from workbench.light_sessions import lighten_sessions
 from workbench.panels.compare import ComparePanel
 from workbench.panels.explore import ExplorePanel
 from workbench.panels.learn import LearnPanel
 from workbench.panels.models import ModelsPanel
 from workbench.panels.sessions import SessionsPanel
 from workbench.private_log import keep_gradio_private
+from workbench.ready_files import ALWAYS_ASK, NEVER_ASK, Folder, ReadyFiles
 from workbench.run_routes import run_routes
 from workbench.safe_headers import SafeHeaders
 from workbench.services import Services
@@ -36,15 +39,6 @@ PANELS = {
     "Models": ModelsPanel,
 }
 """Tabs in their order; each panel wires itself over the services and knows no other."""
-
-
-class FreshStatic(StaticFiles):
-    """Static files that the browser asks about each time, so that an update is seen at once."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        response = super().file_response(*args, **kwargs)
-        response.headers["Cache-Control"] = "no-cache"
-        return response
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -73,10 +67,12 @@ def _calm(page: gr.Blocks) -> None:
 def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any]:
     """How the page is launched: own style, own files only, nothing shared or sent."""
     keep_gradio_private()
+    lighten_sessions()
+    folders = {"/canopy/": Folder(static, ALWAYS_ASK), "/assets/": Folder(Path(BUILD_PATH_LIB), NEVER_ASK)}
     routes = [
         *health_routes(services, static),
         *run_routes(services),
-        Mount("/canopy", FreshStatic(directory=static), name="canopy"),
+        Mount("/canopy", StaticFiles(directory=static), name="canopy"),
     ]
     return {
         "theme": gr.themes.Base(font=SANS, font_mono=MONO),
@@ -86,9 +82,10 @@ def launch_arguments(services: Services, static: Path = STATIC) -> dict[str, Any
             "middleware": [
                 Middleware(ProxyHeadersMiddleware, trusted_hosts=list(services.policy.proxies)),
                 Middleware(SafeHeaders),
+                Middleware(ReadyFiles, folders=folders),
                 Middleware(LastResort),
                 Middleware(Doors),
-                Middleware(EarlyHead, links=early_head(static)),
+                Middleware(FrontPage, links=early_head(static)),
             ],
         },
         "footer_links": [],
