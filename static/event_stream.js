@@ -1,11 +1,13 @@
 // One run's events on their way from the server, in order and without a gap. A message is {run, first, events}: events
-// number `first` onwards of that run. Gradio's updates only say how far the run has come: each has Gradio look at every
-// component of the page, on a laptop with the cores that decode. The events themselves are fetched from here, while some
-// come several times a second, and more seldom where they take long to show.
+// number `first` onwards of that run. Gradio's updates, a few seconds apart, only say how far the run has come: each has
+// Gradio look at every component of the page. The events themselves are fetched from here, a few times a second while some
+// come, and more seldom where they take long to show.
 
 import { newTicket } from "./ticket.js";
 
-const PAUSE_MS = 250; // between two questions to the server
+const SAME_MACHINE = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+const PAUSE_MS = SAME_MACHINE ? 500 : 250; // between two questions; what a page draws here is taken from the decoding
+const QUIET_MS = 2000; // and where nothing comes
 const SHARE = 20; // showing takes at most one part in so many of the time
 
 export class EventStream {
@@ -15,18 +17,27 @@ export class EventStream {
     this.deal = deal;
     this.ticket = null;
     this.received = 0;
+    this.live = false; // whether more is to come
+    addEventListener("pagehide", () => this.live && this.#leave());
   }
 
   // A new run; the browser numbers it, so that it can stop one that still waits its turn.
   begin() {
     this.#listenTo(newTicket());
+    this.live = true;
     return this.ticket;
+  }
+
+  // The page goes, and nobody is left to watch. Gradio would notice it with its next update.
+  #leave() {
+    fetch(new URL(`runs/of/${this.ticket}/stop`, import.meta.url), { method: "POST", keepalive: true }).catch(() => {});
   }
 
   #listenTo(run) {
     this.ticket = run;
     this.received = 0;
     this.fetching = null;
+    this.pause = PAUSE_MS;
     clearTimeout(this.next);
   }
 
@@ -56,19 +67,20 @@ export class EventStream {
     return this.fetching;
   }
 
-  // Where something came, more may follow; where nothing did, Gradio's next update will say so.
   #show(text) {
     const before = this.received, began = performance.now();
     this.receive(text);
     clearTimeout(this.next);
-    if (this.received === before) return;
-    const pause = Math.max(PAUSE_MS, SHARE * (performance.now() - began));
-    this.next = setTimeout(() => this.#fetch().catch(() => {}), pause);
+    if (!this.live) return;
+    this.pause = this.received > before ? Math.max(PAUSE_MS, SHARE * (performance.now() - began))
+      : Math.min(QUIET_MS, 2 * this.pause);
+    this.next = setTimeout(() => this.#fetch().catch(() => {}), this.pause);
   }
 
   // The stream is over, for whatever reason: fetches what is missing; throws where the server does not answer.
   async ended() {
     await this.fetching?.catch(() => {});
+    this.live = false;
     await this.#fetch();
     clearTimeout(this.next);
   }

@@ -1,9 +1,10 @@
 """Kept runs over HTTP, beside Gradio: bodies are read in pieces and bounded, which its own endpoints cannot do.
 
-    POST   /canopy/runs             the trace as body: checked, kept, its id given back
-    POST   /canopy/runs/of/TICKET   keeps a run that this server has just made
-    GET    /canopy/runs/ID          the trace
-    DELETE /canopy/runs/ID          takes it away
+    POST   /canopy/runs                  the trace as body: checked, kept, its id given back
+    POST   /canopy/runs/of/TICKET        keeps a run that this server has just made
+    POST   /canopy/runs/of/TICKET/stop   ends one whose page has gone; who knows the ticket may
+    GET    /canopy/runs/ID               the trace
+    DELETE /canopy/runs/ID               takes it away
 
 A visitor is a secret that the browser has made up. As a header of our own it keeps other sites' forms out, too.
 """
@@ -66,6 +67,10 @@ def run_routes(services: Services) -> list[Route]:
         trace = services.trace(ticket).encode()
         return JSONResponse(asdict(await run_sync(kept.keep, visitor, trace)))
 
+    async def stop(request: Request) -> Response:
+        services.stop(checked_ticket(request.path_params["ticket"]))
+        return JSONResponse({})
+
     async def read(request: Request) -> Response:
         packed = kept.find(_run_id(request))
         if packed is None:
@@ -85,6 +90,7 @@ def run_routes(services: Services) -> list[Route]:
     return [
         route("", add, "POST"),
         route("/of/{ticket}", add_own, "POST"),
+        route("/of/{ticket}/stop", stop, "POST"),
         route("/{id}", read, "GET"),
         route("/{id}", drop, "DELETE"),
     ]

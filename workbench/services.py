@@ -18,8 +18,8 @@ from workbench.run_store import Event, RunEvents
 from workbench.running import Running
 from workbench.visitor import NOBODY, Visitor
 
-TICK_SECONDS = 1.0
-"""How often a page is told of new events; while some come it fetches them by itself (static/event_stream.js)."""
+TICK_SECONDS = 4.0
+"""How often a page hears that its run goes on; the events it fetches by itself (static/event_stream.js)."""
 
 
 class Services:

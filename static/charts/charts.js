@@ -5,7 +5,7 @@ import { number, percent, plural } from "../glyphs.js";
 import { Chart } from "./chart.js";
 import { RunSeries, WARM_UP, WINDOW } from "./series.js";
 
-const REDRAW_MS = 200; // while rounds come in
+const REDRAW_MS = 1000; // while rounds come in: together with what else they change, which is one frame
 const NOTES = {
   tokens: "Dots: new tokens of each round, the bonus included. Line: their mean so far, the papers\u2019 tau.",
   depth: "Bars: accepted among reached nodes, those whose parent was accepted; of several siblings only one can be. "
@@ -67,20 +67,16 @@ export class Charts {
     this.#grown(true);
   }
 
-  // At once where it is a change of run or the end of one, a few times a second while rounds come in.
+  // At once where it is a change of run or the end of one, else where the last drawing is old enough, or will be.
   #grown(now = this.log?.summary) {
-    if (now) {
-      clearTimeout(this.due);
-      this.due = null;
-      return this.#draw();
-    }
-    this.due ??= setTimeout(() => {
-      this.due = null;
-      this.#draw();
-    }, REDRAW_MS);
+    if (now || performance.now() - this.drawn >= REDRAW_MS) return this.#draw();
+    this.due ??= setTimeout(() => this.#draw(), 2 * REDRAW_MS);
   }
 
   #draw() {
+    clearTimeout(this.due);
+    this.due = null;
+    this.drawn = performance.now();
     const { series, log } = this;
     series.extend(log);
     const plain = log.comparison?.baseline?.tokens_per_second ?? null;
@@ -94,7 +90,7 @@ export class Charts {
 
   #mark() {
     const { current, log } = this.explore;
-    if (log !== this.log || current < 0) return;
+    if (log !== this.log || current < 0 || this.due) return; // a drawing that is due brings its mark
     for (const chart of [this.tokens, this.speed, this.speedup]) chart.mark(current);
     const { accepted } = log.rounds[current];
     const bar = this.series.byDepth().findIndex(({ depth }) => depth === accepted);

@@ -177,3 +177,13 @@ def test_a_run_of_this_server_is_kept_by_its_ticket(client, services):
     ]
     assert client.post("/canopy/runs/of/" + "d" * 32, headers=who).status_code == 400
     assert client.post("/canopy/runs/of/etc", headers=who).status_code == 400
+
+
+def test_a_run_whose_page_has_gone_is_stopped_by_its_ticket(client, services):
+    ticket, other = "e" * 32, "f" * 32
+    log, bystander = services.runs.open(ticket), services.runs.open(other)
+    assert client.post(f"/canopy/runs/of/{ticket}/stop").status_code == 200
+    assert log.stop.is_set()
+    assert not bystander.stop.is_set()
+    assert client.post("/canopy/runs/of/etc/stop").status_code == 400
+    assert client.get(f"/canopy/runs/of/{other}/stop").status_code == 405

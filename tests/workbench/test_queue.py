@@ -190,7 +190,8 @@ def test_a_run_ends_at_the_server_s_limit_of_seconds() -> None:
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_a_visitor_sees_the_place_and_a_closed_tab_leaves_the_line() -> None:
+def test_a_visitor_sees_the_place_and_a_closed_tab_leaves_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.services.TICK_SECONDS", 600.0)  # Gradio would notice it too late
     with chromium() as browser, served(pause=0.4) as address:
         pages = [browser.new_context().new_page() for _ in range(3)]
         for page in pages:
