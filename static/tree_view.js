@@ -17,6 +17,12 @@ const TOGETHER = 16; // edges in one path: more at once take longer to paint
 const DIMMED = 0.2; // what is left of a node that is not emphasised
 const reduceText = (text, limit) => (text.length > limit ? text.slice(0, Math.max(1, limit - 1)) + "\u2026" : text);
 
+function copy(from, pen) {
+  pen.setTransform(1, 0, 0, 1, 0, 0);
+  pen.clearRect(0, 0, from.width, from.height);
+  pen.drawImage(from, 0, 0);
+}
+
 // What is taken on the canvas: boxes by bands of height, each with its owner, who does not stand in its own way.
 class Bands {
   #bands = new Map();
@@ -45,6 +51,7 @@ export class TreeView {
     this.tip = host.querySelector(".cy-tip");
     this.context = this.canvas.getContext("2d");
     this.drawing = document.createElement("canvas"); // the tree without what the pointer changes: hovering redraws none
+    this.kept = false; // whether it is that of the round on show
     this.onSelect = onSelect;
     this.round = null;
     this.selected = null;
@@ -201,15 +208,16 @@ export class TreeView {
 
   draw() {
     if (!this.size.width || this.asleep) return;
+    const { context: pen } = this;
     const ratio = (window.devicePixelRatio || 1) * this.magnified;
-    const pen = this.drawing.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, this.size.width, this.size.height);
-    if (!this.plan) return this.#present();
+    this.kept = false;
+    if (!this.plan) return;
     if (!this.scale) this.#fitAll();
     this.#measure();
     this.#drawAll(pen);
-    this.#present();
+    if (this.hovered !== null || this.selected !== null) this.#present();
   }
 
   // The tree as it is seen, on any pen that can do what is done here with a canvas: pictures.js brings others.
@@ -244,17 +252,17 @@ export class TreeView {
     }
   }
 
-  // The drawing, and on it the rings of the node under the pointer and of the selected one, and their labels, whatever
-  // else had to go.
+  // The tree, and on it the rings of the node under the pointer and of the selected one, and their labels, whatever else
+  // had to go. The bare tree is kept from the first such mark on: scrubbing, which has none, is spared the copy.
   #present() {
-    const { context: pen, drawing } = this;
-    if (this.asleep || !drawing.width || !drawing.height) return;
+    const { canvas, context: pen, drawing } = this;
+    if (this.asleep || !this.plan || !this.placed || !canvas.width || !canvas.height) return;
+    if (this.kept) copy(drawing, pen);
+    else copy(canvas, drawing.getContext("2d"));
+    this.kept = true;
     const ratio = (window.devicePixelRatio || 1) * this.magnified;
-    pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.clearRect(0, 0, drawing.width, drawing.height);
-    pen.drawImage(drawing, 0, 0);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    if (this.plan && this.placed) this.#drawMarks(pen);
+    this.#drawMarks(pen);
   }
 
   #drawMarks(pen) {

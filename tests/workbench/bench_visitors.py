@@ -79,7 +79,7 @@ def visitors(_: Any, effort: Any) -> Iterator[dict[str, Any]]:
     new_tokens = 2 * effort.new_tokens
     with app() as (address, _):
         _speed(Visitor(address, new_tokens))  # loads the model
-        for _ in range(effort.repeats):
+        for _ in range(2 * effort.repeats):
             alone.append(_speed(Visitor(address, new_tokens)))
             runner = Visitor(address, new_tokens)
             runner.under_way.wait(TIMEOUT)
