@@ -6,7 +6,7 @@
 import { newTicket } from "./ticket.js";
 
 const SAME_MACHINE = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-const PAUSE_MS = SAME_MACHINE ? 500 : 250; // between two questions; what a page draws here is taken from the decoding
+export const PAUSE_MS = SAME_MACHINE ? 500 : 250; // between two questions; what a page draws here is taken from the decoding
 const QUIET_MS = 2000; // and where nothing comes
 const SHARE = 20; // showing takes at most one part in so many of the time
 

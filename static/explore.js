@@ -3,7 +3,7 @@
 import { Charts } from "./charts/charts.js";
 import { DecisionPane } from "./decision_pane.js";
 import { onThemeChange, parts, write } from "./dom.js";
-import { EventStream } from "./event_stream.js";
+import { EventStream, PAUSE_MS } from "./event_stream.js";
 import { prose } from "./glyphs.js";
 import { listenToKeys } from "./keys.js";
 import { NodePanel } from "./node_panel.js";
@@ -254,7 +254,8 @@ export class Explore extends EventTarget {
     const text = this.tree.summary(this.current + 1, this.log.rounds.length);
     this.tree.canvas.setAttribute("aria-label", text);
     clearTimeout(this.speaking);
-    this.speaking = setTimeout(() => write(this.part.live, text), 500);
+    const rest = this.stream.live && this.following ? 3 * PAUSE_MS : 500; // of rounds that come in only the last is told
+    this.speaking = setTimeout(() => write(this.part.live, text), rest);
   }
 
   select(node) {
