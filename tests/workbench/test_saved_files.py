@@ -82,7 +82,7 @@ def test_a_drawing_has_what_the_canvas_has(context, address):
         """() => {
           const said = [];
           const { tree } = canopy.explore;
-          const pen = tree.drawing.getContext("2d");
+          const pen = tree.context;
           pen.fillText = (text) => said.push(text);
           tree.draw();
           delete pen.fillText;
