@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from decoding.errors import BadRequest, UnknownName
+from decoding.memory import as_size
 from decoding.zero_gpu import on_zero_gpu
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -72,7 +73,7 @@ def first_choice(asked: str, device: torch.device, parameters: int) -> DtypeChoi
     if free is not None and parameters * 4 > free:
         return DtypeChoice(
             torch.bfloat16,
-            f"bfloat16: in float32 the weights are {parameters * 4 / 1e9:.1f} GB and {free / 1e9:.1f} GB are free",
+            f"bfloat16: in float32 the weights are {as_size(parameters * 4)} and {as_size(free)} are free",
         )
     return DtypeChoice(torch.float32, "float32: exact on a CPU")
 

@@ -14,6 +14,11 @@ from numpy.lib.array_utils import byte_bounds
 from torch import nn
 
 
+def as_size(count: int) -> str:
+    """Bytes for a person to read: `1.5 GB`, `12 MB`."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{-(-count // 10**6)} MB"
+
+
 def reset_peak(device: torch.device) -> None:
     """Starts a new measurement (on a CPU only Linux can)."""
     if device.type == "cuda":

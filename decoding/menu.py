@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from decoding.errors import UnknownName
+from decoding.memory import as_size
 from decoding.presets import EMBEDDED, PRESETS, Preset, find_preset
 
 BYTES_A_NUMBER = 2
@@ -55,7 +56,8 @@ def placed_together(wanted: Sequence[str], free_bytes: int | None) -> tuple[tupl
         size = 0 if preset is None else needed_bytes(preset, placed=True)
         if preset is not None and room is not None and size > room:
             beside = f" beside {', '.join(fit)}" if fit else ""
-            reasons[name] = f"{preset.title} takes {_gb(size)} with its drafters; {_gb(max(0, room))} are left{beside}."
+            left = as_size(max(0, room))
+            reasons[name] = f"{preset.title} takes {as_size(size)} with its drafters; {left} are left{beside}."
             continue
         fit.append(name)
         room = None if room is None else room - size
@@ -87,9 +89,5 @@ def _why_not(preset: Preset, free_bytes: int | None, device: str) -> str:
     needed = needed_bytes(preset)
     if preset.source == EMBEDDED or free_bytes is None or needed <= free_bytes:
         return ""
-    with_drafter = " with its drafter" if preset.drafters else ""
-    return f"{preset.title} takes {_gb(needed)}{with_drafter} in 16 bits; {_gb(free_bytes)} can be had on {device}."
-
-
-def _gb(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"
+    takes = as_size(needed) + (" with its drafter" if preset.drafters else "")
+    return f"{preset.title} takes {takes} in 16 bits; {as_size(free_bytes)} can be had on {device}."

@@ -18,6 +18,7 @@ from decoding.few_rows import turn_where_faster
 from decoding.host_layers import FAMILIES
 from decoding.hub import check_folder, out_of_memory, told_plainly
 from decoding.kernels import compiled_before
+from decoding.memory import as_size
 from decoding.model_config import CAUSAL_LM, ModelConfig, read_config
 from decoding.presets import DEFAULT_TARGET, EMBEDDED, PRESETS, Preset, find_preset, locate
 from decoding.wheel import Report
@@ -142,7 +143,7 @@ def _require_room(name: str, parameters: int, dtype: torch.dtype, device: torch.
     needed, free = parameters * dtype.itemsize, devices.free_bytes(device)
     if free is not None and needed > free:
         raise out_of_memory(name, f" in {devices.dtype_name(dtype)} on {device.type}: its weights are "
-                                  f"{needed / 1e9:.1f} GB and {free / 1e9:.1f} GB are free")  # fmt: skip
+                                  f"{as_size(needed)} and {as_size(free)} are free")  # fmt: skip
 
 
 def _weights(source: str, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> Any:

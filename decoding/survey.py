@@ -12,6 +12,7 @@ from decoding.errors import Incompatible, ModelUnavailable, UnsupportedModel
 from decoding.fit import DrafterInfo, TargetInfo, misfit
 from decoding.hub import out_of_memory, require_reachable, told_plainly
 from decoding.kv_cache import attention_windows
+from decoding.memory import as_size
 from decoding.model_config import CAUSAL_LM, ModelConfig, read_config
 from decoding.presets import EMBEDDED, locate
 from decoding.strategies import STRATEGIES
@@ -68,9 +69,10 @@ class PairSurvey:
     def sentences(self) -> list[str]:
         """What a person wants to know of it, a fact each."""
         said = [f"{part.title}: {part.what}; {part.files.parameters / 1e6:,.1f} M parameters." for part in self.parts]
-        room = "" if self.free_bytes is None else f"; {_size(self.free_bytes)} can be had"
-        said.append(f"Memory on {self.device}: {_size(self.needed_bytes)} of weights in {self.dtype}{room}.")
-        said.append(f"To fetch: {_size(self.to_fetch)}." if self.to_fetch else "Everything is on this machine already.")
+        room = "" if self.free_bytes is None else f"; {as_size(self.free_bytes)} can be had"
+        said.append(f"Memory on {self.device}: {as_size(self.needed_bytes)} of weights in {self.dtype}{room}.")
+        here = "Everything is on this machine already."
+        said.append(f"To fetch: {as_size(self.to_fetch)}." if self.to_fetch else here)
         how = f"{self.drafter_title} fits with" if self.drafter_title else "Without a drafter it runs with"
         said.append(f"{how}: {', '.join(self.works)}.")
         said.append(f"Drafters with a name here that fit this target: {', '.join(self.other_drafters)}.")
@@ -162,8 +164,8 @@ def _require_room(found: PairSurvey) -> None:
     if found.free_bytes is not None and found.needed_bytes > found.free_bytes:
         raise out_of_memory(
             found.target.title,
-            f" on {found.device}: its weights are {_size(found.needed_bytes)} in {found.dtype} and "
-            f"{_size(found.free_bytes)} can be had",
+            f" on {found.device}: its weights are {as_size(found.needed_bytes)} in {found.dtype} and "
+            f"{as_size(found.free_bytes)} can be had",
         )
     if not found.to_fetch:
         return
@@ -173,10 +175,6 @@ def _require_room(found: PairSurvey) -> None:
     free = shutil.disk_usage(next(path for path in (cache, *cache.parents) if path.exists())).free
     if found.to_fetch > free:
         raise ModelUnavailable(
-            f"{_size(found.to_fetch)} are to be fetched and {_size(free)} are free on the disk of {cache}.",
+            f"{as_size(found.to_fetch)} are to be fetched and {as_size(free)} are free on the disk of {cache}.",
             "Free some space, or set HF_HOME to a folder on another disk.",
         )
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
