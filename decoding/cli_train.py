@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile", choices=("cpu", "gpu"), default="cpu", help="how much of everything (default: %(default)s)"
     )
     parser.add_argument("--steps", metavar="N", type=int, help="default: the profile's")
+    parser.add_argument("--rate", metavar="R", type=float, help="the peak learning rate; default: the profile's")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: %(default)s")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="default: %(default)s")
 
@@ -53,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     """Trains and exports; the last line of standard output is one JSON object."""
     if args.steps is not None and args.steps < 1:
         raise BadRequest("--steps is below 1.", "Leave it out for the profile's number.")
+    if args.rate is not None and not 0 < args.rate < 1:
+        raise BadRequest("--rate is not between 0 and 1.", "Leave it out for the profile's.")
     if args.out.is_file():
         raise BadRequest(f"--out {args.out} is a file.", "Give a folder; it is made where there is none.")
     if args.begin_with is not None and args.kind == "matrix":
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.kind == "matrix":
         numbers = workshop.warm_matrix(args.out)
     else:
-        numbers = workshop.make(args.kind, args.out, args.steps, args.begin_with)
+        numbers = workshop.make(args.kind, args.out, args.steps, args.rate, args.begin_with)
     print(json.dumps({"kind": args.kind, "out": str(args.out), "held_out": numbers}))
     return 0
 

@@ -126,15 +126,17 @@ class Workshop:
         self.report(f"{len(common)} common tokens are {common.coverage:.1%} of the text")
         return Teacher(target.model.get_output_embeddings().weight.detach(), common)
 
-    def make(self, kind: str, out: Path, steps: int | None, begin_with: Path | None = None) -> dict[str, float]:
+    def make(
+        self, kind: str, out: Path, steps: int | None, rate: float | None = None, begin_with: Path | None = None
+    ) -> dict[str, float]:
         """Trains a drafter of `kind` and writes its checkpoint to `out`; what was held out says how good it is.
 
-        It begins with the weights in the folder `begin_with`, else with the target's; raises UnsupportedModel where
-        that folder holds another drafter.
+        `steps` and the peak learning `rate` are the profile's where they are None. It begins with the weights in the
+        folder `begin_with`, else with the target's; raises UnsupportedModel where that folder holds another drafter.
         """
         torch.manual_seed(self.seed)  # what a recipe does not begin with the target's own weights
         trainer, options = self._recipe(kind, begin_with)
-        options = replace(options, seed=self.seed, **({"steps": steps} if steps else {}))
+        options = replace(options, seed=self.seed, steps=steps or options.steps, rate=rate or options.rate)
         begun = "" if begin_with is None else f", begun with {begin_with.name}"
         curve, measured = train(trainer, self.examples, options, self.work / kind, kind, self.target.device, begun)
         how = f"`python -m decoding train {kind}`{begun}, {options}"

@@ -162,12 +162,13 @@ def test_a_corpus_takes_the_place_of_prompts_and_measured_prompts_are_left_out(
     question = {"question_id": 1, "category": "qa", "turns": [f"Read this: {words}"]}
     (tmp_path / "measured.jsonl").write_text(json.dumps(question) + "\n")
     given = ("--corpus", str(tmp_path / "text.jsonl"), "--spec-bench", str(tmp_path / "measured.jsonl"))
-    assert train(tmp_path, "llama", *given, "--steps", "2") == 0
+    assert train(tmp_path, "llama", *given, "--steps", "2", "--rate", "3e-4") == 0
     said = capsys.readouterr()
     assert "69 examples" in said.err
     assert "1 dropped for sharing words with 1 measured prompts" in said.err
     assert not (tmp_path / "work" / "text.jsonl").exists()
-    assert "steps=2" in (tmp_path / "out" / "llama" / "README.md").read_text()
+    card = (tmp_path / "out" / "llama" / "README.md").read_text()
+    assert "steps=2, rate=0.0003," in card
 
 
 @pytest.mark.parametrize("kind", ["block-diffusion", "eagle3", "llama"])
@@ -206,6 +207,7 @@ def not_loaded(*_: Any) -> Any:
         (("--data", "/nowhere"), ["/nowhere", "--data"]),
         (("--corpus", "/nowhere.jsonl"), ["/nowhere.jsonl", "--corpus"]),
         (("--corpus", "/dev", "--steps", "0"), ["--steps"]),
+        (("--corpus", "/dev", "--rate", "0"), ["--rate"]),
         (("--corpus", __file__, "--spec-bench", "/nowhere"), ["/nowhere"]),
         (("--corpus", __file__, "--begin-with", "/nowhere"), ["/nowhere", "--begin-with"]),
     ],
