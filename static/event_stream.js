@@ -6,8 +6,9 @@
 import { newTicket } from "./ticket.js";
 
 const SAME_MACHINE = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-export const PAUSE_MS = SAME_MACHINE ? 500 : 250; // between two questions; what a page draws here is taken from the decoding
-const QUIET_MS = 2000; // and where nothing comes
+// Between two questions. On the model's own machine, what a page draws is taken from the decoding.
+export const PAUSE_MS = SAME_MACHINE ? 500 : 250;
+const QUIET_MS = 2000; // where nothing comes
 const SHARE = 20; // showing takes at most one part in so many of the time
 
 export class EventStream {
@@ -79,8 +80,9 @@ export class EventStream {
 
   // The stream is over, for whatever reason: fetches what is missing; throws where the server does not answer.
   async ended() {
+    const run = this.ticket;
     await this.fetching?.catch(() => {});
-    this.live = false;
+    if (run === this.ticket) this.live = false;
     await this.#fetch();
     clearTimeout(this.next);
   }

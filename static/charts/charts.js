@@ -90,7 +90,8 @@ export class Charts {
 
   #mark() {
     const { current, log } = this.explore;
-    if (log !== this.log || current < 0 || this.due) return; // a drawing that is due brings its mark
+    if (log !== this.log || current < 0) return;
+    if (this.due && this.explore.following) return; // the drawing that is due brings its mark
     for (const chart of [this.tokens, this.speed, this.speedup]) chart.mark(current);
     const { accepted } = log.rounds[current];
     const bar = this.series.byDepth().findIndex(({ depth }) => depth === accepted);
