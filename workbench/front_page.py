@@ -11,6 +11,8 @@ import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from workbench.packed import send_kept
+
 ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
 """Headers from which Gradio reckons the page's own address, which the document holds."""
 MOST_ADDRESSES = 16
@@ -18,7 +20,7 @@ MOST_ADDRESSES = 16
 
 
 class Document(NamedTuple):
-    """A whole answer; `packed` is its body, gzipped."""
+    """A whole answer without its length; `packed` is its body, gzipped."""
 
     start: Message
     body: bytes
@@ -46,12 +48,7 @@ class FrontPage:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         document = await self._document(scope, receive, headers)
-        packs = "gzip" in headers.get("accept-encoding", "")
-        body = document.packed if packs else document.body
-        extra = [(b"content-length", str(len(body)).encode()), (b"vary", b"accept-encoding")]
-        extra += [(b"content-encoding", b"gzip")] if packs else []
-        await send({**document.start, "headers": [*document.start["headers"], *extra]})
-        await send({"type": "http.response.body", "body": body})
+        await send_kept(send, headers, document.start, document.body, document.packed)
 
     async def _document(self, scope: Scope, receive: Receive, headers: Headers) -> Document:
         address = (scope["scheme"], scope["path"], *(tuple(headers.getlist(name)) for name in ADDRESS))
@@ -78,5 +75,6 @@ class FrontPage:
 
         await self.app({**scope, "query_string": b""}, receive, gather)
         body = re.sub(rb"<base\b[^>]*>", lambda base: base.group() + b"\n" + self.links, body, count=1)
-        start["headers"] = [pair for pair in start["headers"] if pair[0].lower() != b"content-length"]
+        headers = [pair for pair in start["headers"] if pair[0].lower() != b"content-length"]
+        start["headers"] = [*headers, (b"vary", b"accept-encoding")]
         return Document(start, body, gzip.compress(body, mtime=0))

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from workbench.packed import send_kept
+
 PACKED = (".js", ".css", ".html", ".json", ".jsonl", ".svg", ".txt", ".md")
 """Endings of files that are worth packing."""
 KINDS = {".js": "text/javascript", ".jsonl": "text/plain"}
@@ -63,12 +65,8 @@ class ReadyFiles:
         if file.tag in asked.get("if-none-match", "").encode("latin-1"):
             await send({"type": "http.response.start", "status": 304, "headers": file.headers})
             return await send({"type": "http.response.body"})
-        packs = file.packed and "gzip" in asked.get("accept-encoding", "")
-        body = file.packed if packs else file.body
-        headers = [*file.headers, (b"content-length", str(len(body)).encode())]
-        headers += [(b"content-encoding", b"gzip")] if packs else []
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        return await send({"type": "http.response.body", "body": body})
+        start = {"type": "http.response.start", "status": 200, "headers": file.headers}
+        return await send_kept(send, asked, start, file.body, file.packed)
 
     def _file(self, scope: Scope) -> _File | None:
         address = scope["path"].removeprefix(scope.get("root_path", "").rstrip("/"))

@@ -66,13 +66,20 @@ def served(trace: Path | None = None, pause: float = 0.0) -> Iterator[str]:
 @contextmanager
 def serving(services: "Services") -> Iterator[str]:
     """The page over these services; gives its address."""
+    with launched(services) as page:
+        yield page.local_url
+
+
+@contextmanager
+def launched(services: "Services") -> Iterator[Any]:
+    """The page over these services, as Gradio has it."""
     from workbench.page import build_page, launch_arguments
 
     page = build_page(services)
-    _, address, _ = page.launch(
+    page.launch(
         server_name="127.0.0.1", server_port=free_port(), prevent_thread_lock=True, **launch_arguments(services)
     )
-    yield address
+    yield page
     page.close()
 
 
