@@ -20,7 +20,7 @@ export class Compare {
     const part = (this.part = parts(element));
     this.ran = []; // the lanes of the visitor's run at hand
     this.running = false;
-    this.stream = new EventStream(server, (events, run) => this.#deal(events, run));
+    this.stream = new EventStream((events, run) => this.#deal(events, run));
     const onOpen = (lane, round, node) => this.openInExplore(lane, round, node);
     this.setup = new Setup(part, server, (message, hint) => this.#notice(message, hint));
     this.race = new Race(part, { onOpen, onRound: (lane, round) => this.#lookAt(lane, round) });

@@ -8,13 +8,12 @@ import { newTicket } from "./ticket.js";
 const SAME_MACHINE = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 // Between two questions. On the model's own machine, what a page draws is taken from the decoding.
 export const PAUSE_MS = SAME_MACHINE ? 500 : 250;
-const QUIET_MS = 2000; // where nothing comes
-const SHARE = 20; // showing takes at most one part in so many of the time
+const QUIET_MS = 2000; // at most; where nothing comes
+const SHARE = SAME_MACHINE ? 30 : 8; // showing, its frame included, takes at most one part in so many of the time
 
 export class EventStream {
-  // `server.events_from([run, first])` gives the message with what was missed; `deal(events, run)` gets what is new.
-  constructor(server, deal) {
-    this.server = server;
+  // `deal(events, run)` gets what is new.
+  constructor(deal) {
     this.deal = deal;
     this.ticket = null;
     this.received = 0;
@@ -31,7 +30,11 @@ export class EventStream {
 
   // The page goes, and nobody is left to watch. Gradio would notice it with its next update.
   #leave() {
-    fetch(new URL(`runs/of/${this.ticket}/stop`, import.meta.url), { method: "POST", keepalive: true }).catch(() => {});
+    fetch(this.#address("stop"), { method: "POST", keepalive: true }).catch(() => {});
+  }
+
+  #address(rest) {
+    return new URL(`runs/of/${this.ticket}/${rest}`, import.meta.url);
   }
 
   #listenTo(run) {
@@ -39,6 +42,7 @@ export class EventStream {
     this.received = 0;
     this.fetching = null;
     this.pause = PAUSE_MS;
+    this.cost = 0;
     clearTimeout(this.next);
   }
 
@@ -56,10 +60,9 @@ export class EventStream {
   // One question at a time; whoever asks meanwhile gets the same answer.
   #fetch() {
     const run = this.ticket;
-    this.fetching ??= this.server.events_from([run, this.received]).then((text) => {
+    this.fetching ??= this.#missed().then((text) => {
       if (run !== this.ticket) return;
       this.fetching = null;
-      if (text.error) throw new Error(text.error);
       this.#show(text);
     }, (error) => {
       if (run === this.ticket) this.fetching = null;
@@ -68,13 +71,20 @@ export class EventStream {
     return this.fetching;
   }
 
+  async #missed() {
+    const answer = await fetch(this.#address(`events/${this.received}`));
+    if (!answer.ok) throw new Error(`The server answered with ${answer.status}.`);
+    return answer.text();
+  }
+
   #show(text) {
     const before = this.received, began = performance.now();
     this.receive(text);
+    requestAnimationFrame(() => setTimeout(() => { this.cost = performance.now() - began; }));
     clearTimeout(this.next);
     if (!this.live) return;
-    this.pause = this.received > before ? Math.max(PAUSE_MS, SHARE * (performance.now() - began))
-      : Math.min(QUIET_MS, 2 * this.pause);
+    const wanted = this.received > before ? Math.max(PAUSE_MS, SHARE * this.cost) : 2 * this.pause;
+    this.pause = Math.min(QUIET_MS, wanted);
     this.next = setTimeout(() => this.#fetch().catch(() => {}), this.pause);
   }
 

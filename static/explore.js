@@ -36,7 +36,7 @@ export class Explore extends EventTarget {
     this.current = -1;
     this.following = true;
     this.renders = 0;
-    this.stream = new EventStream(server, (events, run) => this.#deal(events, run));
+    this.stream = new EventStream((events, run) => this.#deal(events, run));
     this.log = null;
     const { part } = this;
     buildStages(part);

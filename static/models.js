@@ -1,8 +1,8 @@
 // The Models tab: what is loaded and what it takes, what a pair would be, and loading it.
 
 import { make, parts, write } from "./dom.js";
+import { EventStream } from "./event_stream.js";
 import { bytes, count, plural, prose } from "./glyphs.js";
-import { newTicket } from "./ticket.js";
 
 const EVERY_MS = 3000;
 const FETCHED = /: ([\d,]+) of ([\d,]+) MB/;
@@ -12,7 +12,7 @@ export class Models {
     this.element = element;
     this.server = server;
     this.part = parts(element);
-    this.ticket = null;
+    this.stream = new EventStream((events) => events.forEach((event) => this.#happened(event)));
     const { part } = this;
     part.noticeClose.onclick = () => { part.notice.hidden = true; };
     part.unloadAll.onclick = () => this.#unload(this.target);
@@ -57,14 +57,7 @@ export class Models {
     const message = JSON.parse(text);
     if (message.state) this.#showState(message.state);
     else if (message.survey) this.#showSurvey(message.survey);
-    else if (message.run === this.ticket) this.#take(message);
-  }
-
-  // Updates may overtake each other on the way here; what is missing is asked for when the loading has ended.
-  #take({ first, events }) {
-    if (first > this.received) return;
-    for (const event of events.slice(this.received - first)) this.#happened(event);
-    this.received = Math.max(this.received, first + events.length);
+    else if (message.run === this.stream.ticket) this.stream.receive(text);
   }
 
   #happened(event) {
@@ -93,21 +86,19 @@ export class Models {
 
   begin() {
     this.looking();
-    this.ticket = newTicket();
-    this.received = 0;
     this.#buttons(true);
-    return this.ticket;
+    return this.stream.begin();
   }
 
   stopping() {
-    if (this.ticket) this.#doing("Stopping\u2026");
-    return this.ticket ?? "";
+    if (this.stream.ticket) this.#doing("Stopping\u2026");
+    return this.stream.ticket ?? "";
   }
 
   async ended() {
     this.#buttons(false);
     try {
-      this.#answer(await this.server.events_from([this.ticket, this.received]));
+      await this.stream.ended();
     } catch { /* the refresh below says so */ }
     if (/\u2026$|^Fetching|^Your turn|^Waiting/.test(this.part.doing.textContent)) this.#doing("Stopped");
     this.refresh();

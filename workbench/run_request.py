@@ -121,13 +121,6 @@ def checked_model(name: object, what: str) -> str:
     return name.strip()
 
 
-def checked_place(payload: object) -> tuple[str, int]:
-    """A place in the events of a run, `[run, first event]`, as a browser asks for those that it has missed."""
-    if not isinstance(payload, list) or len(payload) != 2 or type(payload[1]) is not int or payload[1] < 0:
-        raise BadRequest("Ask for [run, first event].", "Load the page again.")
-    return checked_ticket(payload[0]), payload[1]
-
-
 def checked_ticket(ticket: object) -> str:
     """The number of a run, made by the browser: nobody else can guess it, so nobody else can stop the run."""
     if not isinstance(ticket, str) or not TICKET.fullmatch(ticket):

@@ -1,12 +1,15 @@
-"""Kept runs over HTTP, beside Gradio: bodies are read in pieces and bounded, which its own endpoints cannot do.
+"""Runs over HTTP, beside Gradio: bodies are read in pieces and bounded, which its own endpoints cannot do, and the
+question that a watching page asks twice a second takes a third of their time.
 
-    POST   /canopy/runs                  the trace as body: checked, kept, its id given back
-    POST   /canopy/runs/of/TICKET        keeps a run that this server has just made
-    POST   /canopy/runs/of/TICKET/stop   ends one whose page has gone; who knows the ticket may
-    GET    /canopy/runs/ID               the trace
-    DELETE /canopy/runs/ID               takes it away
+    POST   /canopy/runs                        the trace as body: checked, kept, its id given back
+    POST   /canopy/runs/of/TICKET              keeps a run that this server has just made
+    GET    /canopy/runs/of/TICKET/events/N     its events from number N on, as a message of `views.messages`
+    POST   /canopy/runs/of/TICKET/stop         ends one whose page has gone
+    GET    /canopy/runs/ID                     the trace
+    DELETE /canopy/runs/ID                     takes it away
 
-A visitor is a secret that the browser has made up. As a header of our own it keeps other sites' forms out, too.
+Who knows a run's ticket may read and stop it: nobody can guess one. A visitor is a secret that the browser has made up.
+As a header of our own it keeps other sites' forms out, too.
 """
 
 import gzip
@@ -25,18 +28,21 @@ from workbench.boundary import explain
 from workbench.kept_runs import MAX_FILE_BYTES
 from workbench.run_request import checked_ticket
 from workbench.services import Services
+from workbench.views.messages import run_message
 
 VISITOR = re.compile(r"[0-9a-f]{32}")
 RUN_ID = re.compile(r"[0-9a-f]{32}")
+NUMBER = re.compile(r"[0-9]{1,9}")
 MAX_UPLOADS = 4
 """Uploads being read or checked at one time."""
 UPLOAD_SECONDS = 120
+FRESH = {"Cache-Control": "no-store"}
 SAFE = {
     "Content-Type": "application/x-ndjson; charset=utf-8",
     "Content-Disposition": 'attachment; filename="canopy-run.jsonl"',
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
-    "Cache-Control": "no-store",
+    **FRESH,
 }
 """A trace is a file to save, never a page."""
 Handler = Callable[[Request], Awaitable[Response]]
@@ -67,6 +73,11 @@ def run_routes(services: Services) -> list[Route]:
         trace = services.trace(ticket).encode()
         return JSONResponse(asdict(await run_sync(kept.keep, visitor, trace)))
 
+    async def events(request: Request) -> Response:
+        ticket, first = checked_ticket(request.path_params["ticket"]), _number(request.path_params["first"])
+        message = run_message(ticket, first, services.missed(ticket, first))
+        return Response(message, media_type="application/json", headers=FRESH)
+
     async def stop(request: Request) -> Response:
         services.stop(checked_ticket(request.path_params["ticket"]))
         return JSONResponse({})
@@ -90,6 +101,7 @@ def run_routes(services: Services) -> list[Route]:
     return [
         route("", add, "POST"),
         route("/of/{ticket}", add_own, "POST"),
+        route("/of/{ticket}/events/{first}", events, "GET"),
         route("/of/{ticket}/stop", stop, "POST"),
         route("/{id}", read, "GET"),
         route("/{id}", drop, "DELETE"),
@@ -126,6 +138,12 @@ def _visitor(request: Request) -> str:
     if not VISITOR.fullmatch(visitor):
         raise BadRequest("This request does not say whose run it is.", "Load the page again.")
     return visitor
+
+
+def _number(text: str) -> int:
+    if not NUMBER.fullmatch(text):
+        raise BadRequest("An event has a number from 0 on.", "Load the page again.")
+    return int(text)
 
 
 def _run_id(request: Request) -> str:

@@ -18,7 +18,7 @@ from workbench.run_store import Event, RunEvents
 from workbench.running import Running
 from workbench.visitor import NOBODY, Visitor
 
-TICK_SECONDS = 4.0
+TICK_SECONDS = 8.0
 """How often a page hears that its run goes on; the events it fetches by itself (static/event_stream.js)."""
 
 

@@ -25,7 +25,8 @@ BODIES: tuple[bytes, ...] = (
 PATHS = (
     "gradio_api/queue/join", "gradio_api/component_server", "gradio_api/cancel", "gradio_api/reset",
     "gradio_api/call/run", "gradio_api/call/none", "gradio_api/run/predict", "gradio_api/upload", "gradio_api/login",
-    "canopy/runs", "canopy/runs/of/" + "0" * 16, "canopy/runs/of/..%2f..%2fetc", "healthz", "config", "",
+    "canopy/runs", "canopy/runs/of/" + "0" * 16, "canopy/runs/of/..%2f..%2fetc",
+    "canopy/runs/of/" + "0" * 16 + "/events/-1", "healthz", "config", "",
 )  # fmt: skip
 Attack = tuple[str, Callable[[httpx.Client], httpx.Response | str]]
 
@@ -106,7 +107,7 @@ def test_forged_payloads_are_survived(address: str, effort: Effort, tally: Tally
         parts, listed = config["components"], config["dependencies"]
         functions = [(part["id"], name) for part in parts for name in part["props"].get("server_fns") or ()]
         listeners = [(item["id"], len(item["inputs"])) for item in listed if item["backend_fn"]]
-        assert {name for _, name in functions} >= {"events_from", "step", "proceed", "state", "unload"}
+        assert {name for _, name in functions} >= {"step", "proceed", "state", "unload"}
         makers: list[Callable[[Random], Attack]] = [
             to_endpoint,
             lambda random: to_function(random, functions),

@@ -91,7 +91,7 @@ def streaming(browser: Any, effort: Any) -> Iterator[dict[str, Any]]:
         request = _page_run(page)["header"]  # loads the model
         with _decoder(request) as run_alone:
             run_alone()
-            for _ in range(2 * effort.repeats):  # one run differs from the next by more than what is looked for
+            for _ in range(4 * effort.repeats):  # one run differs from the next by more than what is looked for
                 alone.append(run_alone())
                 watched.append(_page_run(page)["tokens_per_second"])
         page.context.close()

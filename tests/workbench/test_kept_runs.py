@@ -179,6 +179,27 @@ def test_a_run_of_this_server_is_kept_by_its_ticket(client, services):
     assert client.post("/canopy/runs/of/etc", headers=who).status_code == 400
 
 
+def test_a_page_asks_for_the_events_that_it_missed(client, services):
+    ticket = "e" * 32
+    log = services.runs.open(ticket)
+    for number in range(3):
+        log.add({"kind": "status", "text": f"<b>{number}"})
+    answer = client.get(f"/canopy/runs/of/{ticket}/events/1")
+    assert answer.headers["cache-control"] == "no-store"
+    assert "<" not in answer.text
+    assert answer.json() == {
+        "run": ticket,
+        "first": 1,
+        "events": [{"kind": "status", "text": "<b>1"}, {"kind": "status", "text": "<b>2"}],
+    }
+    assert client.get(f"/canopy/runs/of/{ticket}/events/999999999").json()["events"] == []
+    assert client.get(f"/canopy/runs/of/{'f' * 32}/events/0").json()["events"] == []  # no longer known
+    for wrong in (f"{ticket}/events/-1", f"{ticket}/events/x", f"{ticket}/events/{'9' * 5000}", "etc/events/0"):
+        answer = client.get(f"/canopy/runs/of/{wrong}")
+        assert answer.status_code == 400, wrong
+        assert answer.json()["hint"]
+
+
 def test_a_run_whose_page_has_gone_is_stopped_by_its_ticket(client, services):
     ticket, other = "e" * 32, "f" * 32
     log, bystander = services.runs.open(ticket), services.runs.open(other)

@@ -11,7 +11,7 @@ from decoding.errors import BadRequest
 from decoding.settings import Option
 from workbench.boundary import answered, as_api_error
 from workbench.panels.prompts import EXAMPLES
-from workbench.run_request import MAX_PROMPT, MAX_WAYS, CompareRequest, checked_place, checked_ticket
+from workbench.run_request import MAX_PROMPT, MAX_WAYS, CompareRequest, checked_ticket
 from workbench.services import Services
 from workbench.views.components import mounted
 from workbench.views.messages import json_message, run_message
@@ -47,10 +47,7 @@ class ComparePanel:
         def stop(payload: Any) -> Any:
             return answered(self._stop, payload)
 
-        def events_from(payload: Any) -> Any:
-            return answered(self._events_from, payload)
-
-        return mounted("compare.html", choices, fits, stop, events_from)
+        return mounted("compare.html", choices, fits, stop)
 
     def _choices(self, _: Any) -> str:
         """All that there is to choose from, in titles and options."""
@@ -76,11 +73,6 @@ class ComparePanel:
 
     def _stop(self, ticket: Any) -> None:
         self.services.stop(checked_ticket(ticket))
-
-    def _events_from(self, payload: Any) -> str:
-        """The events that a browser has missed: `[ticket, first]`."""
-        ticket, first = checked_place(payload)
-        return run_message(ticket, first, self.services.missed(ticket, first))
 
     def _run(self, text: Any, caller: gr.Request) -> Iterator[str]:
         with as_api_error():

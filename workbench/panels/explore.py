@@ -10,7 +10,7 @@ from workbench.boundary import as_api_error, visible
 from workbench.controls import ControlGroup, control_group
 from workbench.menu import Offer
 from workbench.panels.prompts import EXAMPLES
-from workbench.run_request import RunRequest, checked_place, checked_ticket
+from workbench.run_request import RunRequest, checked_ticket
 from workbench.services import Services
 from workbench.views.components import run_status, tree_view
 from workbench.views.messages import json_message, reasons_text, run_message
@@ -45,7 +45,7 @@ class ExplorePanel:
             with gr.Column(elem_id="cy-sight", min_width=300, scale=1):
                 groups = [*self.settings.values(), self.text]
                 defaults = {name: value for group in groups for name, value in group.defaults().items()}
-                self.view = tree_view(self._events_from, self._step, self._proceed, defaults)
+                self.view = tree_view(self._step, self._proceed, defaults)
         self._wire()
 
     def _build_setup(self, offer: Offer) -> None:
@@ -161,11 +161,6 @@ class ExplorePanel:
     def _stop(self, ticket: str) -> None:
         if ticket:
             self.services.stop(checked_ticket(ticket))
-
-    def _events_from(self, payload: Any) -> str:
-        """The events that a browser has missed: `[ticket, first]`."""
-        ticket, first = checked_place(payload)
-        return run_message(ticket, first, self.services.missed(ticket, first))
 
     def _step(self, ticket: Any) -> None:
         self.services.step(checked_ticket(ticket))

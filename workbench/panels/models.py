@@ -7,7 +7,7 @@ import gradio as gr
 
 from workbench.boundary import answered, as_api_error, visible
 from workbench.menu import NO_DRAFTER
-from workbench.run_request import checked_place, checked_ticket
+from workbench.run_request import checked_ticket
 from workbench.services import Services
 from workbench.views.components import mounted
 from workbench.views.messages import json_message, run_message
@@ -60,10 +60,7 @@ class ModelsPanel:
         def unload(payload: Any) -> Any:
             return answered(self._unload, payload)
 
-        def events_from(payload: Any) -> Any:
-            return answered(self._events_from, payload)
-
-        return mounted("models.html", state, unload, events_from)
+        return mounted("models.html", state, unload)
 
     def _wire(self) -> None:
         names = [self.target, self.drafter]
@@ -97,7 +94,3 @@ class ModelsPanel:
     def _unload(self, name: Any) -> str:
         self.services.unload(name)
         return self._state(None)
-
-    def _events_from(self, payload: Any) -> str:
-        ticket, first = checked_place(payload)
-        return run_message(ticket, first, self.services.missed(ticket, first))

@@ -31,28 +31,23 @@ def run_status() -> gr.HTML:
 
 
 def tree_view(
-    missed: Callable[[Any], str],
     one_more: Callable[[Any], None],
     go_on: Callable[[Any], None],
     defaults: Mapping[str, object],
 ) -> gr.HTML:
     """The draft tree with its rounds, numbers and text. Its value is a message of `views.messages`.
 
-    `missed` gives a message with the events that the browser has missed; `one_more` and `go_on` take the number of a
-    run that goes step by step; `defaults` are those of the setup's controls by their id, so that the page can mark what
-    was changed.
+    `one_more` and `go_on` take the number of a run that goes step by step; `defaults` are those of the setup's controls
+    by their id, so that the page can mark what was changed.
     """
 
-    def events_from(payload: Any) -> Any:  # plain functions, because Gradio marks what it serves
-        return answered(missed, payload)
-
-    def step(payload: Any) -> Any:
+    def step(payload: Any) -> Any:  # plain functions, because Gradio marks what it serves
         return answered(one_more, payload)
 
     def proceed(payload: Any) -> Any:
         return answered(go_on, payload)
 
-    return mounted("explore.html", events_from, step, proceed, defaults=json.dumps(defaults))
+    return mounted("explore.html", step, proceed, defaults=json.dumps(defaults))
 
 
 def mounted(template: str, *served: Callable[[Any], Any], **props: str) -> gr.HTML:
