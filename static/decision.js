@@ -37,8 +37,9 @@ export function headline(round, header) {
 
 function expectedLine(round, decision, drafted) {
   const expected = Array.isArray(decision.expected_accepted) ? numbers(decision.expected_accepted).at(-1) : decision.expected_accepted;
-  const grafts = numbers(mapping(decision.grafts).node).length;
-  return `The ${drafted} of most weight${grafts ? ` (${plural(grafts, "graft")})` : ""}: ${number(expected)} accepted expected, ${round.accepted} came.`;
+  const grafts = numbers(mapping(decision.grafts).node).length, copied = numbers(mapping(decision.copied).node).length;
+  const more = [grafts && plural(grafts, "graft"), copied && copied + " copied"].filter(Boolean).join(", ");
+  return `The ${drafted} of most weight${more ? ` (${more})` : ""}: ${number(expected)} accepted expected, ${round.accepted} came.`;
 }
 
 function autoLine(round, decision) {
@@ -80,6 +81,8 @@ const TOLD = {
   draft_budget: ["places for the draft", text],
   retrieval_budget: ["places for grafts", text],
   grafts: ["grafted", (value) => plural(numbers(mapping(value).node).length, "node")],
+  copied: ["copied", (value) => { const { node, matched } = mapping(value);
+    return numbers(node).length ? `${plural(numbers(node).length, "node")}, after ${plural(matched, "token")} that stood before` : "nothing"; }],
   merged: ["drafted and retrieved alike", (value) => plural(numbers(value).length, "node")],
   rates: ["hit rates of matrix ranks", (value) => row(numbers(mapping(value).retrieved).length ? mapping(value).retrieved : mapping(value).retrieved?.[0])],
   evaluated: ["nodes asked of the drafter", text],

@@ -21,6 +21,8 @@ export function originOf(log, index, node) {
       position: round.marginals ? round.depth[node] : null, merged: list(round.decision?.merged).includes(node) };
   }
   if (header.strategy === "lookahead") return { kind: "pool" };
+  const copied = round.decision?.copied;
+  if (list(copied?.node).includes(node)) return copiedAt(log, index, node, copied);
   const graft = list(round.decision?.grafts?.node).indexOf(node);
   if (graft >= 0) {
     const [row, rank] = [round.decision.grafts.row?.[graft], round.decision.grafts.rank?.[graft]];
@@ -72,6 +74,14 @@ function rowOrigin(log, index, node, row, rank) {
     return { ...found, written: verdict.top_token[writer][rank] === token ? { round: before, node: writer } : null };
   }
   return { ...found, written: (log.header.prompt_ids ?? []).includes(row) ? "prompt" : "before" };
+}
+
+// The decision tells where the copy of a plan begins; one that comes to the root goes on with its own beginning.
+function copiedAt(log, index, node, { place, matched }) {
+  const round = log.rounds[index];
+  const end = textBefore(log, index).length;
+  if (!Number.isInteger(place) || !Number.isInteger(matched) || place < matched || place >= end) return { kind: "unknown" };
+  return { kind: "copy", at: place + ((round.depth[node] - 1) % (end - place)), start: place, matched };
 }
 
 // The place that `path`, the tokens below the root, was copied from. Prompt lookup: the most recent earlier place of

@@ -1,4 +1,5 @@
-"""Best-first selection over drafted candidates and retrieved successors together; its special case is DDTree's."""
+"""Best-first selection over drafted candidates, retrieved successors and a copied chain together; its special case is
+DDTree's."""
 
 from typing import NamedTuple
 
@@ -36,6 +37,15 @@ class Weights(NamedTuple):
     that the drafted tokens of a position keep their order."""
 
 
+class Copied(NamedTuple):
+    """A chain below the root that is copied from elsewhere in the text."""
+
+    token: Ints
+    """`[length]`, from the root down; empty where there is none."""
+    weight: Floats
+    """`[length]` the least log-weight (nats, at most 0) of the edge to each of them from the one before."""
+
+
 class Plan(NamedTuple):
     """Nodes in pop order, each field `[nodes]`; the first b of them are the answer for a budget of b."""
 
@@ -49,6 +59,8 @@ class Plan(NamedTuple):
     them, or too unlikely to be called drafted (the first band)."""
     row_rank: Ints
     """Rank in the row of the parent's token, from 0; -1 where the row does not hold the token."""
+    copied: Ints
+    """How many tokens of the copied chain the path from the root is; 0 where it is none of it."""
     score: NDArray[np.float64]
     """Log-weight (nats) of the path from the root: its edges added up, the first one first."""
 
@@ -71,16 +83,19 @@ class _Pool(NamedTuple):
 
 
 @compiled
-def pop_plan(root: int, drafted: Drafted, successors: Ints, weights: Weights, budget: int, max_depth: int) -> Plan:
+def pop_plan(
+    root: int, drafted: Drafted, successors: Ints, copied: Copied, weights: Weights, budget: int, max_depth: int
+) -> Plan:
     """At most `budget` nodes below the token `root`, none deeper than `max_depth` levels, in pop order.
 
-    The children of a node are the drafted candidates of its position and the entries of its token's row
-    `successors[token]` (`[vocab, choices]`, -1 where there is none); what is both is one child. A popped node puts the
-    best of its retrieved children and the best of those that are only drafted into the heap; each makes way for the
-    next of its kind when it is popped. No edge weighs more than 1, so nothing that is still to come outweighs what is
-    popped: every first b nodes are the heaviest b.
+    The children of a node are the drafted candidates of its position, the entries of its token's row
+    `successors[token]` (`[vocab, choices]`, -1 where there is none) and, along the copied chain, its next token; what
+    is several of these is one child, and a copied one weighs at least what the chain says. A popped node puts the
+    best of its retrieved children, the best of those that are only drafted and the copied one into the heap; each of
+    the first two makes way for the next of its kind when it is popped. No edge weighs more than 1, so nothing that is
+    still to come outweighs what is popped: every first b nodes are the heaviest b.
     """
-    room = budget * (successors.shape[1] + 2) + successors.shape[1] + 2
+    room = (budget + 1) * (successors.shape[1] + 3)
     pool = _Pool(
         Heap(np.empty(room, np.float64), np.empty(room, np.int32)),
         np.empty((room, 3), np.int32),
@@ -89,11 +104,10 @@ def pop_plan(root: int, drafted: Drafted, successors: Ints, weights: Weights, bu
         np.empty(budget, np.int32),
         np.zeros(2, np.int32),
     )
-    numbers, scores = np.empty((5, budget), np.int32), np.empty(budget, np.float64)
+    numbers, scores = np.empty((6, budget), np.int32), np.empty(budget, np.float64)
     count, heap, size = 0, pool.heap, pool.size
     if max_depth > 0 and budget > 0:
-        _offer_retrieved(NONE, root, 0, 0.0, pool, drafted, successors, weights)
-        _offer_drafted(NONE, root, 0, 0, 0.0, pool, drafted, successors, weights)
+        _offer_children(NONE, root, 0, 0.0, 0, pool, drafted, successors, copied, weights)
     while size[1] > 0 and count < budget:
         best, score = heap.candidate[0], heap.score[0]
         parent, depth = pool.way[best, 0], pool.way[best, 1]
@@ -103,40 +117,85 @@ def pop_plan(root: int, drafted: Drafted, successors: Ints, weights: Weights, bu
         pool.popped[count] = best
         size[1] -= 1
         sink(heap, size[1], heap.score[size[1]], heap.candidate[size[1]], pool.way, pool.popped)
-        if row_rank == NONE:
+        following = _following(copied, numbers[5, parent] if parent >= 0 else 0, depth)
+        numbers[5, count] = depth + 1 if token == following else 0
+        if row_rank == NONE and token != following:
             above = scores[parent] if parent >= 0 else 0.0
             over = numbers[2, parent] if parent >= 0 else root
-            _offer_drafted(parent, over, depth, draft_rank + 1, above, pool, drafted, successors, weights)
-        elif best + 1 < size[0] and pool.way[best + 1, 0] == parent and pool.what[best + 1, 2] != NONE:
+            _offer_drafted(parent, over, depth, draft_rank + 1, above, following, pool, drafted, successors, weights)
+        elif (
+            row_rank != NONE
+            and best + 1 < size[0]
+            and pool.way[best + 1, 0] == parent
+            and pool.what[best + 1, 2] != NONE
+        ):
             _wait(pool, best + 1)
         if depth + 1 < max_depth:
-            _offer_retrieved(count, token, depth + 1, score, pool, drafted, successors, weights)
-            _offer_drafted(count, token, depth + 1, 0, score, pool, drafted, successors, weights)
+            _offer_children(
+                count, token, depth + 1, score, numbers[5, count], pool, drafted, successors, copied, weights
+            )
         count += 1
     plan = numbers[:, :count]
-    return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], scores[:count])
+    return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count])
+
+
+@compiled
+def _following(copied: Copied, along: int, depth: int) -> int:
+    """The copied token among the children, at `depth`, of a node that is `along` tokens down the chain; -1: none."""
+    return copied.token[depth] if along == depth < len(copied.token) else NONE
+
+
+@compiled
+def _offer_children(
+    place: int,
+    token: int,
+    depth: int,
+    score: float,
+    along: int,
+    pool: _Pool,
+    drafted: Drafted,
+    successors: Ints,
+    copied: Copied,
+    weights: Weights,
+) -> None:
+    """Makes candidates of a popped node's children, which lie at `depth`, and lets the first of each kind wait."""
+    following = _following(copied, along, depth)
+    least = np.float64(copied.weight[depth]) if following != NONE else -np.inf
+    _offer_retrieved(place, token, depth, score, following, least, pool, drafted, successors, weights)
+    _offer_drafted(place, token, depth, 0, score, following, pool, drafted, successors, weights)
+    if following != NONE and not _holds(successors, token, following):
+        _offer_copied(place, token, depth, score, following, least, pool, drafted, successors, weights)
 
 
 @compiled
 def _offer_retrieved(
-    place: int, token: int, depth: int, score: float, pool: _Pool, drafted: Drafted, successors: Ints, weights: Weights
+    place: int,
+    token: int,
+    depth: int,
+    score: float,
+    following: int,
+    least: float,
+    pool: _Pool,
+    drafted: Drafted,
+    successors: Ints,
+    weights: Weights,
 ) -> None:
-    """Makes candidates of all successors of the popped node at `place`, heaviest first, and lets the first one wait."""
-    positions, width = drafted.token.shape
+    """Makes candidates of all successors of the popped node at `place`, heaviest first, and lets the first one wait;
+    what is copied, too, weighs at `least` so much."""
+    width = drafted.token.shape[1]
     first = pool.size[0]
     made = first
     for rank in range(successors.shape[1]):
         successor = successors[token, rank]
         if successor < 0:
             break
-        draft_rank, line = NONE, weights.retrieved.shape[0] - 1
-        if depth < positions:
-            draft_rank = _draft_rank(drafted, depth, successor)
-            band = 0 if draft_rank == NONE else _band(weights.floor, drafted.logprob[depth, draft_rank])
-            draft_rank = NONE if band == 0 else draft_rank
+        draft_rank, band = _ranked(drafted, weights, depth, successor)
+        line = weights.retrieved.shape[0] - 1
+        if band != NONE:
             line = band if depth == 0 else len(weights.floor) + band
         order = draft_rank if draft_rank != NONE else width + rank
-        total = _extended(score, weights.retrieved[line, rank])
+        edge = np.float64(weights.retrieved[line, rank])
+        total = _extended(score, max(edge, least) if successor == following else edge)
         if total == -np.inf:
             continue
         spot = made
@@ -164,29 +223,69 @@ def _offer_drafted(
     depth: int,
     rank: int,
     above: float,
+    following: int,
     pool: _Pool,
     drafted: Drafted,
     successors: Ints,
     weights: Weights,
 ) -> None:
     """Makes a candidate of the first drafted token from `rank` on that the row of the parent's token `over` does not
-    hold."""
+    hold, and that is not copied."""
     positions, width = drafted.token.shape
     if depth >= positions:
         return
     known = successors.shape[1] > 0 and successors[over, 0] >= 0
-    while rank < width and known and _holds(successors, over, drafted.token[depth, rank]):
+    while rank < width and (
+        drafted.token[depth, rank] == following or (known and _holds(successors, over, drafted.token[depth, rank]))
+    ):
         rank += 1
     if rank < width and drafted.logprob[depth, rank] > -np.inf:
-        made = pool.size[0]
-        edge = np.float64(drafted.logprob[depth, rank])
-        if known:
-            edge += weights.drafted[_band(weights.floor, drafted.logprob[depth, rank])]
-        pool.score[made] = _extended(above, edge)
-        pool.way[made, 0], pool.way[made, 1], pool.way[made, 2] = parent, depth, rank
-        pool.what[made, 0], pool.what[made, 1], pool.what[made, 2] = drafted.token[depth, rank], rank, NONE
-        pool.size[0] = made + 1
-        _wait(pool, made)
+        total = _extended(above, _drafted_edge(drafted, weights, depth, rank, known))
+        _add(pool, parent, depth, rank, drafted.token[depth, rank], rank, total)
+
+
+@compiled
+def _offer_copied(
+    place: int,
+    token: int,
+    depth: int,
+    score: float,
+    following: int,
+    least: float,
+    pool: _Pool,
+    drafted: Drafted,
+    successors: Ints,
+    weights: Weights,
+) -> None:
+    """Makes a candidate of the copied child `following`, which the row of its parent's `token` does not hold."""
+    draft_rank, _ = _ranked(drafted, weights, depth, following)
+    known = successors.shape[1] > 0 and successors[token, 0] >= 0
+    edge = least
+    if draft_rank != NONE:
+        edge = max(edge, _drafted_edge(drafted, weights, depth, draft_rank, known))
+    order = draft_rank if draft_rank != NONE else drafted.token.shape[1] + successors.shape[1]
+    if edge > -np.inf:
+        _add(pool, place, depth, order, following, draft_rank, _extended(score, edge))
+
+
+@compiled
+def _drafted_edge(drafted: Drafted, weights: Weights, depth: int, rank: int, known: bool) -> float:
+    """Log-weight of a token that the row, where one is `known`, does not hold."""
+    edge = np.float64(drafted.logprob[depth, rank])
+    if known:
+        edge += weights.drafted[_band(weights.floor, drafted.logprob[depth, rank])]
+    return edge
+
+
+@compiled
+def _add(pool: _Pool, parent: int, depth: int, order: int, token: int, draft_rank: int, score: float) -> None:
+    """A candidate that no row holds, which waits from now on."""
+    made = pool.size[0]
+    pool.score[made] = score
+    pool.way[made, 0], pool.way[made, 1], pool.way[made, 2] = parent, depth, order
+    pool.what[made, 0], pool.what[made, 1], pool.what[made, 2] = token, draft_rank, NONE
+    pool.size[0] = made + 1
+    _wait(pool, made)
 
 
 @compiled
@@ -207,6 +306,17 @@ def _holds(successors: Ints, over: int, token: int) -> bool:
     for rank in range(successors.shape[1]):
         found = found or successors[over, rank] == token
     return found
+
+
+@compiled
+def _ranked(drafted: Drafted, weights: Weights, depth: int, token: int) -> tuple[int, int]:
+    """The drafted rank of `token` at `depth`, -1 where it is too unlikely to be called drafted, and its band, -1 beyond
+    the drafted positions."""
+    if depth >= drafted.token.shape[0]:
+        return NONE, NONE
+    rank = _draft_rank(drafted, depth, token)
+    band = 0 if rank == NONE else _band(weights.floor, drafted.logprob[depth, rank])
+    return (NONE if band == 0 else rank), band
 
 
 @compiled

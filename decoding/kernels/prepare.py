@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from decoding.kernels.grafted_selection import Drafted, Weights, pop_plan
+from decoding.kernels.grafted_selection import Copied, Drafted, Weights, pop_plan
 from decoding.kernels.linear import linear
 from decoding.kernels.rows import candidates, ranks, sums
 from decoding.kernels.selection import pop_prefixes
@@ -23,5 +23,6 @@ def prepare() -> None:
     token, by_token = np.zeros((2, 2), np.int32), np.zeros((2, 2), np.int32)
     token.flags.writeable = False
     rates = Weights(np.zeros((3, 8), np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32))
-    pop_plan(0, Drafted(token, logprob, by_token), np.full((2, 8), -1, np.int32), rates, 2, 2)
+    copied = Copied(np.zeros(1, np.int32), np.zeros(1, np.float32))
+    pop_plan(0, Drafted(token, logprob, by_token), np.full((2, 8), -1, np.int32), copied, rates, 2, 2)
     linear(logprob, logprob.copy())

@@ -12,8 +12,8 @@ from decoding.round_costs import RoundCosts
 from decoding.settings import Settings, option
 from decoding.strategies.acceptance_rates import AcceptanceRates, Choice, best_budget, rate_curve
 from decoding.strategies.base import Growth, Strategy
-from decoding.strategies.graft_plan import NO_MARGINALS, NO_ROWS, GraftPlan, columns, successor_rows
-from decoding.strategies.hit_rates import HitRates
+from decoding.strategies.copying import NO_CHAIN, Chain, CopiedText
+from decoding.strategies.graft_plan import NO_MARGINALS, NO_ROWS, GraftPlan, Rates, columns, successor_rows
 from decoding.types import Ints, Marginals, Tree, Verdict
 
 FIRST_DRAFTS = 6
@@ -29,6 +29,7 @@ class AutoSettings(Settings):
     """Nothing has to be set."""
 
     retrieve: bool = option(True, "let retrieved nodes compete; off, the plan is DDTree's")
+    copy: bool = option(True, "let the tokens compete that followed where the text stood before, as in ddtree-graft")
     calibrate: bool = option(True, "correct expected acceptance by what was accepted")
     most: int = option(1024, "nodes at most, whatever would pay; the root not counted", low=1, high=1024)
 
@@ -57,6 +58,7 @@ class Auto(Strategy[AutoSettings]):
         super().__init__(settings)
         self._drafting, self._retrieving = _Way(), _Way()
         self._yield = _DraftYield()
+        self._text = CopiedText()
         self._context = 0
         self._round: _Round | None = None
 
@@ -70,6 +72,7 @@ class Auto(Strategy[AutoSettings]):
 
     def begin(self, prompt: Sequence[int], *_: object) -> None:
         """The context begins with the prompt."""
+        self._text = CopiedText(prompt)
         self._context = len(prompt)
         self._round = None
 
@@ -84,11 +87,12 @@ class Auto(Strategy[AutoSettings]):
             raise Incompatible(f"{self.title} needs a one-pass drafter.", "Choose a block-diffusion drafter.")
         costs = self._known_costs()
         rows = successor_rows(retrieval, self.title) if self.settings.retrieve else NO_ROWS
-        chosen = self._consider(self._retrieving, root, NO_MARGINALS, rows, max_depth, costs)
+        chain = self._text.chain(root) if self.settings.retrieve and self.settings.copy else NO_CHAIN
+        chosen = self._consider(self._retrieving, root, NO_MARGINALS, rows, chain, max_depth, costs)
         drafts = max_depth > 0 and self._yield.pays(chosen.choice.tokens_per_second)
         if drafts:
             marginals = drafter.marginals(root, k=self.columns)
-            chosen = self._consider(self._drafting, root, marginals, rows, max_depth, costs)
+            chosen = self._consider(self._drafting, root, marginals, rows, chain, max_depth, costs)
         self._round = chosen
         tree = chosen.plan.tree(chosen.choice.nodes)
         return Growth(tree, chosen.plan.marginals if drafts else None, self._decision(chosen, tree, drafts))
@@ -96,11 +100,11 @@ class Auto(Strategy[AutoSettings]):
     def observe(self, tree: Tree, verdict: Verdict) -> None:
         """Learns what rows, weights and drafts were worth; the context grows by the accepted path."""
         self._context += len(verdict.path)
+        self._text.read(tree.token[verdict.path].tolist())
         if self._round is None:
             return
         way, plan, choice = self._round.way, self._round.plan, self._round.choice
-        for trial in plan.trials(tree, verdict):
-            way.rates.learn(trial, plan.marginals)
+        plan.teach(way.rates, tree, verdict)
         accepted = np.isin(np.arange(1, len(tree)), verdict.path)
         if self.settings.calibrate:
             way.acceptance.learn(plan.plan.score[: tree.drafted], accepted)
@@ -116,9 +120,16 @@ class Auto(Strategy[AutoSettings]):
         return self.costs
 
     def _consider(
-        self, way: "_Way", root: int, marginals: Marginals, rows: Ints, max_depth: int, costs: RoundCosts
+        self,
+        way: "_Way",
+        root: int,
+        marginals: Marginals,
+        rows: Ints,
+        chain: Chain,
+        max_depth: int,
+        costs: RoundCosts,
     ) -> "_Round":
-        plan = GraftPlan(root, marginals, rows, way.rates, self.max_nodes, max_depth)
+        plan = GraftPlan(root, marginals, rows, way.rates, self.max_nodes, max_depth, chain)
         chance = way.acceptance.correct(plan.plan.score)
         milliseconds = costs.verify(self._context, len(chance))
         if way is self._drafting:
@@ -141,7 +152,7 @@ class _Way:
     """What has been learnt of one way to plan: with a draft, or from retrieval alone."""
 
     def __init__(self) -> None:
-        self.rates = HitRates()
+        self.rates = Rates()
         self.acceptance = AcceptanceRates()
 
 

@@ -1,4 +1,4 @@
-"""A plan over a drafter's marginals and the rows of a transition matrix, as trees, decisions and lessons."""
+"""A plan over marginals, rows of a transition matrix and a copied chain, as trees, decisions and lessons."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import numpy as np
 from decoding.drafters.base import StepwiseDrafter
 from decoding.errors import Incompatible
 from decoding.kernels.grafted_selection import Drafted, Plan, pop_plan
+from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates
 from decoding.strategies.hit_rates import FLOORS, HitRates, Trial
 from decoding.template import CHOICES
 from decoding.tree import depths
@@ -34,17 +35,25 @@ class GraftPlan:
     """A plan of at most `budget` nodes, heaviest first; any first part of it can become the tree."""
 
     def __init__(
-        self, root: int, marginals: Marginals, rows: Ints, rates: HitRates, budget: int, max_depth: int
+        self,
+        root: int,
+        marginals: Marginals,
+        rows: Ints,
+        rates: "Rates",
+        budget: int,
+        max_depth: int,
+        chain: Chain = NO_CHAIN,
     ) -> None:
         self.root = root
         self.marginals = marginals
+        self.chain = chain
         self._rows = rows if len(rows) else np.empty((int(max(root, marginals.token.max(initial=0))) + 1, 0), np.int32)
         by_token = np.argsort(marginals.token, axis=1).astype(np.int32)
         drafted = Drafted(marginals.token, marginals.logprob, by_token)
-        self.weights = rates.weights()
-        self.plan: Plan = pop_plan(root, drafted, self._rows, self.weights, budget, max(max_depth, 0))
+        copied, weights = rates.copied.weighed(chain, marginals), rates.hits.weights()
+        self.plan: Plan = pop_plan(root, drafted, self._rows, copied, weights, budget, max(max_depth, 0))
         self._seen = np.array(self._rows[np.concatenate([[root], self.plan.token])])
-        self._rates = rates.as_json()
+        self._rates = rates.hits.as_json()
 
     def head(self, count: int) -> Plan:
         """The first `count` nodes."""
@@ -55,6 +64,7 @@ class GraftPlan:
             plan.token[:count],
             plan.draft_rank[:count],
             plan.row_rank[:count],
+            plan.copied[:count],
             plan.score[:count],
         )
 
@@ -73,11 +83,13 @@ class GraftPlan:
         return Tree(token, parent, logprob, source)
 
     def decision(self, tree: Tree) -> dict[str, Any]:
-        """What was decided for a `tree` made of this plan; `grafts` and `merged` as in Graft."""
+        """What was decided for a `tree` made of this plan; `grafts` and `merged` as in Graft. `copied` are nodes of the
+        chain that were not drafted: the first token of the chain stands at `place` of prompt and output."""
         count = tree.drafted
         plan = self.head(count)
         above = np.where(plan.parent >= 0, plan.score[plan.parent], 0.0)
-        grafts = np.flatnonzero(plan.draft_rank < 0)
+        grafts = np.flatnonzero((plan.draft_rank < 0) & (plan.copied == 0))
+        copied = np.flatnonzero((plan.draft_rank < 0) & (plan.copied > 0))
         return {
             "nodes": count,
             "depth": int(plan.depth.max(initial=-1)) + 1,
@@ -87,16 +99,37 @@ class GraftPlan:
                 "row": tree.token[tree.parent[grafts + 1]].tolist(),
                 "rank": plan.row_rank[grafts].tolist(),
             },
+            "copied": {"node": (copied + 1).tolist(), "place": self.chain.place, "matched": self.chain.matched},
             "graft_weight": np.round(np.exp((plan.score - above)[grafts]), 5).tolist(),
             "merged": (np.flatnonzero((plan.draft_rank >= 0) & (plan.row_rank >= 0)) + 1).tolist(),
             "rates": self._rates,
         }
 
+    def teach(self, rates: "Rates", tree: Tree, verdict: Verdict) -> None:
+        """What the target said after every accepted node of a `tree` made of this plan."""
+        said = said_after_root(tree, verdict)
+        rates.copied.learn(self.chain, self.marginals, said)
+        for trial in self.trials(tree, verdict):
+            rates.hits.learn(trial, self.marginals)
+
     def trials(self, tree: Tree, verdict: Verdict) -> list[Trial]:
-        """What the target said after every accepted node of a `tree` made of this plan; nothing without retrieval."""
+        """What the rows of accepted nodes were tried with; nothing without retrieval."""
         if not self._seen.shape[1]:
             return []
         depth = depths(tree.parent)
-        said = [*tree.token[verdict.path[1:]].tolist(), verdict.bonus]
-        known = zip(verdict.path.tolist(), said, strict=True)
-        return [Trial(self._seen[node], int(depth[node]), token) for node, token in known if token >= 0]
+        known = zip(verdict.path.tolist(), said_after_root(tree, verdict), strict=False)
+        return [Trial(self._seen[node], int(depth[node]), token) for node, token in known]
+
+
+class Rates:
+    """How often each kind of retrieved node is right, as the rounds of a run go."""
+
+    def __init__(self) -> None:
+        self.hits = HitRates()
+        self.copied = CopyRates()
+
+
+def said_after_root(tree: Tree, verdict: Verdict) -> list[int]:
+    """The tokens of the accepted path and the bonus, where there is one."""
+    said = [*tree.token[verdict.path[1:]].tolist(), verdict.bonus]
+    return said if verdict.bonus >= 0 else said[:-1]

@@ -90,14 +90,14 @@ class HitRates:
         if trial.position < len(marginals.token):
             token, chance = marginals.token[trial.position], np.exp(marginals.logprob[trial.position], dtype=np.float64)
             same = trial.row[:, None] == token[None, :]
-            line = _band((same * chance).sum(axis=1)) + (LATER if trial.position else 0)
+            line = band_of((same * chance).sum(axis=1)) + (LATER if trial.position else 0)
             self._learn_drafted(token, chance, same.any(axis=0), trial.said)
         cells = line[known], np.flatnonzero(known)
         self._hits[cells] = _faded(self._hits[cells], 1.0) + (trial.row[known] == trial.said)
         self._trials[cells] = _faded(self._trials[cells], 1.0) + 1.0
 
     def _learn_drafted(self, token: Ints, chance: NDArray[np.float64], held: NDArray[np.bool_], said: int) -> None:
-        band = _band(chance)
+        band = band_of(chance)
         mass = np.bincount(band[~held], weights=chance[~held], minlength=BANDS)
         right = np.bincount(band[~held & (token == said)], minlength=BANDS)
         self._drafted_hits = _faded(self._drafted_hits, mass) + right
@@ -108,7 +108,8 @@ class HitRates:
         return {"retrieved": np.round(self.retrieved, 3).tolist(), "drafted": np.round(self.drafted, 3).tolist()}
 
 
-def _band(chance: NDArray[np.float64]) -> NDArray[np.intp]:
+def band_of(chance: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The band of every probability under the drafter, see `FLOORS`."""
     return np.searchsorted(FLOORS, chance, side="right") - 1
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter, Observation, StepwiseDrafter
@@ -20,6 +21,7 @@ from decoding.tree import ancestors, cumulative_logprob, depths
 from decoding.types import Source
 from decoding.verifiers import make_verifier
 from tests.decoding.random_trees import random_tree
+from tests.decoding.strategies.test_ddtree import GivenLogits
 from tests.tiny_models import VOCAB, tiny_target
 from tests.workbench.browser import opened
 from tests.workbench.replay_engine import WELCOME
@@ -478,6 +480,30 @@ def test_a_row_is_traced_to_who_wrote_it(page, strategy, monkeypatch):
                 assert rounds[writer - 1]["verdict"]["top_token"][place][origin["rank"]] == item["tree"]["token"][node]
             checked += 1
     assert checked > 10
+
+
+def test_a_copy_in_a_plan_is_traced_to_its_place(page):
+    logits = torch.randn(5, VOCAB, generator=torch.Generator().manual_seed(0))
+    text = recorded("ddtree-graft", GivenLogits(logits), {"budget": 24}, TransitionMatrix(VOCAB), RANDOM_PROMPT * 2)
+    page.evaluate(OPEN, [text, 0])
+    header, *rounds, _ = map(json.loads, text.splitlines())
+    written = [*header["prompt_ids"], header["first_token"]]
+    checked = 0
+    for index, item in enumerate(rounds):
+        for node in item["decision"]["copied"]["node"]:
+            origin = page.evaluate(
+                "async ([index, node]) => { const { originOf } = await import('/canopy/origin.js');"
+                "return originOf(canopy.explore.log, index, node); }",
+                [index, node],
+            )
+            assert origin["kind"] == "copy"
+            assert written[origin["at"]] == item["tree"]["token"][node]
+            start, matched = origin["start"], origin["matched"]
+            assert matched >= 2
+            assert written[start - matched : start] == written[-matched:]
+            checked += 1
+        written += item["emitted"]
+    assert checked > 5
 
 
 def test_the_panel_tells_the_origin_and_marks_it_in_the_text(browser, address):

@@ -203,14 +203,14 @@ def rounds_of(strategy: Auto, drafter: GivenLogits, matrix: TransitionMatrix, ri
 
 def test_drafts_that_do_not_pay_are_left_out(drafter: GivenLogits) -> None:
     """A draft of a hundred plain steps: six rounds to find out, then one in twenty-five to look again."""
-    strategy = auto(costs_of(draft=1000.0))
+    strategy = auto(costs_of(draft=1000.0), copy=False)
     ways = rounds_of(strategy, drafter, TransitionMatrix(VOCAB), False, 100)
     assert ways[:FIRST_DRAFTS] == ["drafted"] * FIRST_DRAFTS
     assert ways.count("drafted") <= FIRST_DRAFTS + 100 // PROBE_EVERY
     assert ways.count("drafted") > FIRST_DRAFTS
     assert len(drafter.calls) == ways.count("drafted")
     assert "plain" in ways
-    assert set(rounds_of(auto(FLAT), drafter, TransitionMatrix(VOCAB), True, 40)) == {"drafted"}
+    assert set(rounds_of(auto(FLAT, copy=False), drafter, TransitionMatrix(VOCAB), True, 40)) == {"drafted"}
 
 
 def test_retrieval_alone_where_it_pays_better(drafter: GivenLogits) -> None:
@@ -219,13 +219,22 @@ def test_retrieval_alone_where_it_pays_better(drafter: GivenLogits) -> None:
     assert ways.count("retrieved") > 25
 
 
+def test_a_text_that_repeats_itself_is_copied(drafter: GivenLogits) -> None:
+    """The rounds say one and the same token: copying it costs no draft."""
+    strategy = auto(costs_of(draft=1000.0))
+    ways = rounds_of(strategy, drafter, TransitionMatrix(VOCAB), False, 40)
+    assert ways.count("retrieved") > 25
+    growth = strategy.grow_beside(drafter, TransitionMatrix(VOCAB), 7, 20)
+    assert growth.decision["copied"]["node"]
+
+
 def test_wrong_claims_shrink_the_tree() -> None:
     """A drafter that is sure and always wrong ends in plain steps, or in trees as small as those of a modest one."""
     sure = torch.full((6, VOCAB), -20.0)
     sure[:, 5] = 20.0
     drafter, matrix = GivenLogits(sure), TransitionMatrix(VOCAB)
     linear = costs_of({n: 10 + 0.5 * n for n in NODES})
-    strategy, credulous = auto(linear), auto(linear, calibrate=False)
+    strategy, credulous = auto(linear, copy=False), auto(linear, copy=False, calibrate=False)
     first = strategy.grow_beside(drafter, matrix, 7, 9).tree.drafted
     assert first >= 5
     for chosen in (strategy, credulous):

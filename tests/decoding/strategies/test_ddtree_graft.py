@@ -14,12 +14,12 @@ from decoding.drafters.base import Observation
 from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
-from decoding.kernels.grafted_selection import Drafted, Plan, Weights, pop_plan
+from decoding.kernels.grafted_selection import Copied, Drafted, Plan, Weights, pop_plan
 from decoding.marginals import top_marginals
 from decoding.strategies import make_strategy
+from decoding.strategies.copying import LENGTHS, MOST, Chain, CopiedText, CopyRates
 from decoding.strategies.ddtree_graft import DDTreeGraft, DDTreeGraftSettings
-from decoding.strategies.graft_plan import GraftPlan, columns
-from decoding.strategies.hit_rates import HitRates
+from decoding.strategies.graft_plan import GraftPlan, Rates, columns
 from decoding.tree import depths
 from decoding.types import Source, Tree, Verdict
 from tests.decoding.strategies.test_ddtree import GivenLogits
@@ -28,9 +28,11 @@ Path = tuple[int, ...]
 
 
 class Case:
-    """Random marginals, rows and weights; `edges` says what they mean, in plain Python."""
+    """Random marginals, rows, copies and weights; `edges` says what they mean, in plain Python."""
 
-    def __init__(self, seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool = False) -> None:
+    def __init__(
+        self, seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool = False, chain: int = 0
+    ) -> None:
         rng = np.random.default_rng(seed)
         width = min(width, vocab)
         chance = rng.integers(1, 4, (positions, width)) / 16 if ties else rng.dirichlet(np.ones(width), positions) * 0.9
@@ -48,15 +50,19 @@ class Case:
             np.log(rates).astype(np.float32), self.floor, np.log(drafted).astype(np.float32) * (not ties)
         )
         self.root = int(rng.integers(vocab))
+        least = rng.integers(1, 9, chain) / 8 if ties else rng.uniform(0.01, 1, chain)
+        self.chain = rng.integers(0, vocab, chain)
+        self.copied = Copied(self.chain.astype(np.int32), np.log(least).astype(np.float32))
 
     def plan(self, budget: int, max_depth: int) -> Plan:
         by_token = np.argsort(self.token, axis=1).astype(np.int32)
         drafted = Drafted(self.token, self.logprob, by_token)
-        plan: Plan = pop_plan(self.root, drafted, self.rows, self.weights, budget, max_depth)
+        plan: Plan = pop_plan(self.root, drafted, self.rows, self.copied, self.weights, budget, max_depth)
         return plan
 
-    def edges(self, token: int, depth: int) -> dict[int, float]:
-        """Log-weight of every child of a node that holds `token`, whose children lie at `depth`."""
+    def edges(self, path: Path) -> dict[int, float]:
+        """Log-weight of every child of the node that `path`, the tokens below the root, leads to."""
+        token, depth = (path[-1] if path else self.root), len(path)
         row = [successor for successor in self.rows[token].tolist() if successor >= 0]
         within = depth < len(self.token)
         chance = dict(zip(self.token[depth].tolist(), self.logprob[depth].tolist(), strict=True)) if within else {}
@@ -68,6 +74,9 @@ class Case:
             band = int((chance.get(successor, -np.inf) >= self.floor[1:]).sum())
             line = 6 if not within else band + (3 if depth else 0)
             found[successor] = float(self.weights.retrieved[line, rank])
+        if depth < len(self.chain) and path == tuple(self.chain[:depth].tolist()):
+            following, least = int(self.chain[depth]), float(self.copied.weight[depth])
+            found[following] = max(least, found.get(following, -np.inf))
         return found
 
 
@@ -81,19 +90,20 @@ def paths_of(plan: Plan) -> list[Path]:
 def check(case: Case, budget: int, max_depth: int) -> Plan:
     """Against a plain heap over the surrogate's definition; returns the plan."""
     plan = case.plan(budget, max_depth)
-    heap, expected = [(0.0, (), case.root)], []
+    heap: list[tuple[float, Path]] = [(0.0, ())]
+    expected: list[float] = []
     while heap and len(expected) <= budget:
-        cost, path, token = heapq.heappop(heap)
+        cost, path = heapq.heappop(heap)
         expected.append(-cost)
         if len(path) < max_depth:
-            for child, edge in case.edges(token, len(path)).items():
-                heapq.heappush(heap, (cost - edge, (*path, child), child))
+            for child, edge in case.edges(path).items():
+                heapq.heappush(heap, (cost - edge, (*path, child)))
     np.testing.assert_allclose(plan.score, expected[1 : budget + 1], atol=1e-5)
     paths = paths_of(plan)
     assert len(set(paths)) == len(paths), "a token that is drafted and retrieved must be one node"
     for place, path in enumerate(paths):
         above = plan.score[plan.parent[place]] if len(path) > 1 else 0.0
-        edge = case.edges(path[-2] if len(path) > 1 else case.root, len(path) - 1)[path[-1]]
+        edge = case.edges(path[:-1])[path[-1]]
         assert plan.score[place] == pytest.approx(above + edge, abs=1e-5)
         assert plan.depth[place] == len(path) - 1 < max_depth
         over = path[-2] if len(path) > 1 else case.root
@@ -101,7 +111,9 @@ def check(case: Case, budget: int, max_depth: int) -> Plan:
             assert case.rows[over, plan.row_rank[place]] == path[-1]
         if plan.draft_rank[place] >= 0:
             assert case.token[plan.depth[place], plan.draft_rank[place]] == path[-1]
-        assert max(plan.row_rank[place], plan.draft_rank[place]) >= 0
+        along = len(path) if path == tuple(case.chain[: len(path)].tolist()) else 0
+        assert plan.copied[place] == along
+        assert max(plan.row_rank[place], plan.draft_rank[place]) >= 0 or along
     assert (np.diff(plan.score) <= 0).all()
     return plan
 
@@ -111,7 +123,7 @@ def heaviest(case: Case, budget: int, max_depth: int) -> float:
 
     @cache
     def best(path: Path, first: int, nodes: int) -> float:
-        children = sorted(case.edges(path[-1] if path else case.root, len(path)).items())
+        children = sorted(case.edges(path).items())
         if nodes == 0 or first == len(children) or len(path) == max_depth:
             return 0.0
         token, edge = children[first]
@@ -126,7 +138,7 @@ def heaviest(case: Case, budget: int, max_depth: int) -> float:
 @pytest.mark.parametrize("seed", range(30))
 def test_no_tree_is_heavier(seed: int) -> None:
     """Brute force over all trees, also those that are no first parts of a best-first order."""
-    case = Case(seed, vocab=5, positions=seed % 4, width=3, choices=seed % 3)
+    case = Case(seed, vocab=5, positions=seed % 4, width=3, choices=seed % 3, chain=seed % 5)
     for budget in (1, 2, 4, 7):
         plan = check(case, budget, max_depth=3)
         assert np.exp(plan.score).sum() == pytest.approx(heaviest(case, budget, 3), rel=1e-5)
@@ -135,12 +147,13 @@ def test_no_tree_is_heavier(seed: int) -> None:
 @settings(max_examples=120, deadline=None)
 @given(
     seed=st.integers(0, 10**6), vocab=st.integers(1, 40), positions=st.integers(0, 6), width=st.integers(1, 30),
-    choices=st.integers(0, 8), ties=st.booleans(), budget=st.integers(0, 80), max_depth=st.integers(0, 9),
+    choices=st.integers(0, 8), ties=st.booleans(), chain=st.integers(0, 9), budget=st.integers(0, 80),
+    max_depth=st.integers(0, 9),
 )  # fmt: skip
 def test_any_plan(
-    seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool, budget: int, max_depth: int
+    seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool, chain: int, budget: int, max_depth: int
 ) -> None:
-    case = Case(seed, vocab, positions, width, min(choices, vocab), ties)
+    case = Case(seed, vocab, positions, width, min(choices, vocab), ties, chain)
     plan = check(case, budget, max_depth)
     for smaller in {0, budget // 3, budget - 1} - {-1}:
         part = case.plan(smaller, max_depth)
@@ -248,15 +261,15 @@ def test_a_graft_enters_where_it_has_been_right() -> None:
 def test_it_learns_from_accepted_nodes_alone(drafter: GivenLogits) -> None:
     matrix = matrix_of({token: [1, 2, 3] for token in range(VOCAB)})
     strategy = DDTreeGraft(DDTreeGraftSettings(budget=30))
-    before = strategy.rates.weights()
+    before = strategy.rates.hits.weights()
     tree = strategy.grow_beside(drafter, matrix, 7, 10).tree
     strategy.observe(tree, verdict_of(tree, [0], bonus=2))
-    after = strategy.rates.weights()
+    after = strategy.rates.hits.weights()
     half = len(before.floor)
     assert (before.retrieved[:half] != after.retrieved[:half]).sum() == 3  # one cell for each entry of the root's row
     assert np.array_equal(before.retrieved[half:], after.retrieved[half:])
     strategy.observe(tree, verdict_of(tree, [0], bonus=2))
-    assert np.array_equal(strategy.rates.weights().retrieved, after.retrieved), "a round teaches once"
+    assert np.array_equal(strategy.rates.hits.weights().retrieved, after.retrieved), "a round teaches once"
 
 
 def test_what_it_cannot_work_with_is_refused(drafter: GivenLogits) -> None:
@@ -273,7 +286,7 @@ def test_planning_needs_only_the_best_of_each_position() -> None:
     vocab = 400
     rng = np.random.default_rng(0)
     rows = np.array([rng.permutation(vocab)[:8] for _ in range(vocab + 1)], np.int32)
-    rates = HitRates()
+    rates = Rates()
     for seed in range(8):
         logits = torch.randn(4, vocab, generator=torch.Generator().manual_seed(seed)) * (0.5 + seed)
         for budget in (1, 20, 230):
@@ -282,3 +295,62 @@ def test_planning_needs_only_the_best_of_each_position() -> None:
             )
             for one, other in zip(few.plan, all_of_them.plan, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def test_a_copy_is_what_followed_the_longest_match() -> None:
+    text = CopiedText([5, 6, 7, 8, 9, 6, 7])
+    assert text.chain(30).token.tolist() == []
+    token, place, matched = text.chain(8)  # 6, 7, 8 stood before; the root ends the text
+    assert (token.tolist(), place, matched) == ([9, 6, 7, 8] * (MOST // 4), 4, 3)
+    text.read([8])
+    assert text.chain(9).token.tolist() == [6, 7, 8, 9] * (MOST // 4)
+    assert text.chain(5).token.tolist() == [], "a match of one token is left to the matrix"
+    assert CopiedText([1, 2] * 100).chain(1).token.tolist() == [2, 1] * (MOST // 2)
+
+
+def test_a_text_that_repeats_itself_is_copied_beyond_the_block(drafter: GivenLogits) -> None:
+    text = [40, 41, 42, 43, 44, 45, 46, 47, 48, 7]
+    strategy = DDTreeGraft(DDTreeGraftSettings(budget=30))
+    strategy.begin([*text, *range(20, 30), *text[:-1]])
+    growth = strategy.grow_beside(drafter, TransitionMatrix(VOCAB), 7, 20)
+    tree, copied = growth.tree, growth.decision["copied"]
+    assert (copied["place"], copied["matched"]) == (10, 10)
+    node = 0
+    for token in [*range(20, 30), *text[:-1], 7]:
+        below = np.flatnonzero((tree.parent == node) & (tree.token == token))
+        if not len(below):
+            break
+        (node,) = below.tolist()
+        assert (tree.source[node] == Source.RETRIEVAL) == (node in copied["node"])
+    assert depths(tree.parent)[node] > drafter.positions
+    off = DDTreeGraft(DDTreeGraftSettings(budget=30, copy=False))
+    off.begin([*text, *range(20, 30), *text[:-1]])
+    assert off.grow_beside(drafter, TransitionMatrix(VOCAB), 7, 20).decision["copied"]["node"] == []
+
+
+def test_copies_that_come_true_weigh_more_and_others_less(drafter: GivenLogits) -> None:
+    marginals = drafter.marginals(7, k=VOCAB)
+    chain = Chain(np.arange(20, 40, dtype=np.int32), 3, int(LENGTHS[0]))
+    rates = CopyRates()
+    before = rates.weighed(chain, marginals).weight
+    assert (before <= 0).all()
+    rates.learn(chain, marginals, [20, 21, 50, 23])  # the third was wrong; of the fourth nothing is known
+    after = rates.weighed(chain, marginals).weight
+    assert (after > before)[:2].all()
+    assert after[2] < before[2]
+    longer = rates.weighed(chain._replace(matched=20), marginals).weight
+    assert (longer[5:] == before[-1]).all(), "what was learnt of short matches says nothing of long ones"
+
+
+def test_text_that_was_read_round_by_round_is_the_text(drafter: GivenLogits) -> None:
+    """The root belongs to the text once it has been verified, the bonus is the next root."""
+    strategy = DDTreeGraft(DDTreeGraftSettings(budget=8))
+    strategy.begin([1, 2])
+    tree = strategy.grow_beside(drafter, TransitionMatrix(VOCAB), 7, 20).tree
+    strategy.observe(tree, verdict_of(tree, [0, 1], bonus=9))
+    first = int(tree.token[1])
+    drafts = [Source.ROOT, Source.DRAFT, Source.DRAFT]
+    tree = Tree(np.array([9, 1, 2]), np.array([-1, 0, 1]), np.zeros(3), np.array(drafts))
+    strategy.observe(tree, verdict_of(tree, [0, 1, 2], 7))
+    chain = strategy._text.chain(7)
+    assert (chain.token.tolist()[:5], chain.matched) == ([first, 9, 1, 2, 7], 3)
