@@ -104,7 +104,9 @@ class Auto(Strategy[AutoSettings]):
         if self._round is None:
             return
         way, plan, choice = self._round.way, self._round.plan, self._round.choice
-        plan.teach(way.rates, tree, verdict)
+        plan.teach(way.rates, plan.marginals, tree, verdict)
+        if way is self._drafting:  # what retrieval would have been worth shows without its being tried
+            plan.teach(self._retrieving.rates, NO_MARGINALS, tree, verdict)
         accepted = np.isin(np.arange(1, len(tree)), verdict.path)
         if self.settings.calibrate:
             way.acceptance.learn(plan.plan.score[: tree.drafted], accepted)

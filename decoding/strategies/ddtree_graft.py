@@ -90,6 +90,6 @@ class DDTreeGraft(Strategy[DDTreeGraftSettings]):
     def observe(self, tree: Tree, verdict: Verdict) -> None:
         """Learns from every accepted node what its row was worth, and from the text what copying was."""
         if self._planned is not None:
-            self._planned.teach(self.rates, tree, verdict)
+            self._planned.teach(self.rates, self._planned.marginals, tree, verdict)
         self._planned = None
         self._text.read(tree.token[verdict.path].tolist())

@@ -105,12 +105,12 @@ class GraftPlan:
             "rates": self._rates,
         }
 
-    def teach(self, rates: "Rates", tree: Tree, verdict: Verdict) -> None:
-        """What the target said after every accepted node of a `tree` made of this plan."""
-        said = said_after_root(tree, verdict)
-        rates.copied.learn(self.chain, self.marginals, said)
+    def teach(self, rates: "Rates", marginals: Marginals, tree: Tree, verdict: Verdict) -> None:
+        """What the target said after every accepted node of a `tree` made of this plan, to the rates of plans that are
+        made with `marginals`: these ones, or none."""
+        rates.copied.learn(self.chain, marginals, said_after_root(tree, verdict))
         for trial in self.trials(tree, verdict):
-            rates.hits.learn(trial, self.marginals)
+            rates.hits.learn(trial, marginals)
 
     def trials(self, tree: Tree, verdict: Verdict) -> list[Trial]:
         """What the rows of accepted nodes were tried with; nothing without retrieval."""
