@@ -19,7 +19,7 @@ from decoding.calibration import identity_digest, slug
 from decoding.files import write_atomically
 from decoding.user_cache import user_cache
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 20
 Milliseconds = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class RoundCosts:
     verify_ms: Milliseconds
     """`[contexts, nodes]` compiling a tree, the forward pass over it, and reading its logits."""
     draft_ms: Milliseconds
-    """`[contexts]` one draft; 0 without a drafter."""
+    """`[contexts]` one draft, the reading of some tokens before it counted; 0 without a drafter."""
 
     def __post_init__(self) -> None:
         for name in ("verify_ms", "draft_ms"):

@@ -65,7 +65,8 @@ class BlockDiffusionDrafter(OnePassDrafter):
 
     @torch.inference_mode()
     def observe(self, observation: Observation) -> None:
-        """Appends the context of the committed tokens.
+        """Keeps what the context of the committed tokens is made of until a draft needs it: one pass over the tokens of
+        several rounds takes hardly longer than over those of one, and a run that ends makes none.
 
         Raises Incompatible for features of another width and BadRequest beyond the capacity given to `begin`.
         """
@@ -74,14 +75,13 @@ class BlockDiffusionDrafter(OnePassDrafter):
         if rows == 0:
             return
         features = tapped(self, observation.features, rows, self.config.hidden)
-        if run.length + rows > run.capacity:
+        length = run.length + sum(map(len, run.heard)) + rows
+        if length > run.capacity:
             raise BadRequest(
-                f"The context of {run.length + rows} tokens does not fit into {run.capacity} positions.",
+                f"The context of {length} tokens does not fit into {run.capacity} positions.",
                 "Shorten the prompt or ask for fewer new tokens.",
             )
-        features = features.to(self._device, self._dtype)
-        self.model.remember(features, run.cache, run.length, run.rotation[run.length : run.length + rows])
-        run.length += rows
+        run.heard.append(features.to(self._device, self._dtype, copy=True))
 
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
@@ -99,6 +99,7 @@ class BlockDiffusionDrafter(OnePassDrafter):
     def _kept_logits(self, root: int) -> Tensor:
         """Logits `[positions, kept]` of the draft tokens."""
         run, config = self._started(), self.config
+        self._remember(run)
         self._block_ids[0] = root
         embedded = self._embed(self._block_ids)
         block = embedded.to(self._dtype)
@@ -117,6 +118,15 @@ class BlockDiffusionDrafter(OnePassDrafter):
         if config.logit_softcap is not None:
             logits = torch.tanh(logits / config.logit_softcap) * config.logit_softcap
         return logits
+
+    def _remember(self, run: "_Run") -> None:
+        """Appends the context of all that was observed since the last draft."""
+        if run.heard:
+            features = torch.cat(run.heard)
+            run.heard.clear()
+            end = run.length + len(features)
+            self.model.remember(features, run.cache, run.length, run.rotation[run.length : end])
+            run.length = end
 
     def end(self) -> None:
         """Frees the context."""
@@ -149,6 +159,8 @@ class _Run:
         self.capacity = capacity
         self.length = 0
         """Context positions so far."""
+        self.heard: list[Tensor] = []
+        """Features `[rows, taps * hidden]` of positions after these."""
         self.slabs = torch.empty((2, config.layers, config.kv_heads, room, config.head_dim), dtype=dtype, device=device)
         """Context keys and values; the current block's stand behind them until the next round."""
         self.cache = self.slabs.transpose(0, 1)
