@@ -53,7 +53,7 @@ class GraftPlan:
         copied, weights = rates.copied.weighed(chain, marginals), rates.hits.weights()
         self.plan: Plan = pop_plan(root, drafted, self._rows, copied, weights, budget, max(max_depth, 0))
         self._seen = np.array(self._rows[np.concatenate([[root], self.plan.token])])
-        self._rates = rates.hits.as_json()
+        self._rates = rates.hits
 
     def head(self, count: int) -> Plan:
         """The first `count` nodes."""
@@ -83,8 +83,9 @@ class GraftPlan:
         return Tree(token, parent, logprob, source)
 
     def decision(self, tree: Tree) -> dict[str, Any]:
-        """What was decided for a `tree` made of this plan; `grafts` and `merged` as in Graft. `copied` are nodes of the
-        chain that were not drafted: the first token of the chain stands at `place` of prompt and output."""
+        """What was decided for a `tree` made of this plan, asked before the round teaches anything; `grafts` and
+        `merged` as in Graft. `copied` are nodes of the chain that were not drafted: the first token of the chain stands
+        at `place` of prompt and output."""
         count = tree.drafted
         plan = self.head(count)
         above = np.where(plan.parent >= 0, plan.score[plan.parent], 0.0)
@@ -102,7 +103,7 @@ class GraftPlan:
             "copied": {"node": (copied + 1).tolist(), "place": self.chain.place, "matched": self.chain.matched},
             "graft_weight": np.round(np.exp((plan.score - above)[grafts]), 5).tolist(),
             "merged": (np.flatnonzero((plan.draft_rank >= 0) & (plan.row_rank >= 0)) + 1).tolist(),
-            "rates": self._rates,
+            "rates": self._rates.as_json(),
         }
 
     def teach(self, rates: "Rates", marginals: Marginals, tree: Tree, verdict: Verdict) -> None:
