@@ -76,12 +76,15 @@ function rowOrigin(log, index, node, row, rank) {
   return { ...found, written: (log.header.prompt_ids ?? []).includes(row) ? "prompt" : "before" };
 }
 
-// The decision tells where the copy of a plan begins; one that comes to the root goes on with its own beginning.
+// Where the token at a depth of a copy from `start` stands: one that comes to the text's end goes on with its own beginning.
+const copiedPlace = (start, end, depth) => start + ((depth - 1) % (end - start));
+
+// The decision tells where the copy of a plan begins.
 function copiedAt(log, index, node, { place, matched }) {
   const round = log.rounds[index];
   const end = textBefore(log, index).length;
   if (!Number.isInteger(place) || !Number.isInteger(matched) || place < matched || place >= end) return { kind: "unknown" };
-  return { kind: "copy", at: place + ((round.depth[node] - 1) % (end - place)), start: place, matched };
+  return { kind: "copy", at: copiedPlace(place, end, round.depth[node]), start: place, matched };
 }
 
 // The place that `path`, the tokens below the root, was copied from. Prompt lookup: the most recent earlier place of
@@ -101,5 +104,5 @@ export function copiedFrom(text, path, drafter) {
     const better = length > 0 && (!best || length > best.matched || (drafter === "sam" && length === best.matched));
     if (better && follows(end + 1)) best = { start: end + 1, matched: length };
   }
-  return best && { at: best.start + ((path.length - 1) % (text.length - best.start)), ...best };
+  return best && { at: copiedPlace(best.start, text.length, path.length), ...best };
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
-from decoding.drafters.suffix_automaton import NO_MATCH, SuffixAutomaton
+from decoding.drafters.suffix_automaton import NO_MATCH, ReadText, SuffixAutomaton
 from decoding.settings import Settings, option
 from decoding.types import Ints, Source
 
@@ -44,8 +44,8 @@ class SamDrafter(StepwiseDrafter):
         self.begin(0)
 
     def begin(self, capacity: int) -> None:
-        self._own = SuffixAutomaton()
-        self._own_match = self._corpus_match = NO_MATCH
+        self._own = ReadText()
+        self._corpus_match = NO_MATCH
         self._chain: list[int] = []
         self._depth: list[int] = []
 
@@ -55,9 +55,7 @@ class SamDrafter(StepwiseDrafter):
     def observe(self, observation: Observation) -> None:
         """Moves both matches along and appends the committed tokens to the text."""
         for token in observation.tokens.tolist():
-            found = self._own.advance(self._own_match, token)  # before the text has it: an earlier occurrence
-            self._own.extend(token)
-            self._own_match = self._own.settle(found)
+            self._own.read(token)
             self._corpus_match = self._corpus.advance(self._corpus_match, token)
 
     def start(self, root: int, k: int) -> Candidates:
@@ -85,15 +83,15 @@ class SamDrafter(StepwiseDrafter):
     def _proposal(self, root: int) -> list[int]:
         """What followed the longest suffix of the text and `root`; empty where the match is too short."""
         settings = self.settings
-        own = self._own.advance(self._own_match, root)
+        own = self._own.match(root)
         corpus = self._corpus.advance(self._corpus_match, root)
-        automaton, match, length = self._own, own, own.length
+        automaton, match, length = self._own.automaton, own, own.length
         if corpus.length - settings.bias > length:
             automaton, match, length = self._corpus, corpus, corpus.length - settings.bias
         if length < settings.threshold:
             return []
         place = automaton.first_end(match) + 1
         copied = automaton.text[place : place + settings.tokens]
-        if automaton is self._own and len(copied) < settings.tokens:
+        if automaton is self._own.automaton and len(copied) < settings.tokens:
             copied.append(root)
         return copied

@@ -88,3 +88,21 @@ class SuffixAutomaton:
     def first_end(self, match: Match) -> int:
         """The first place of the text where the matched words end; -1 for an empty match."""
         return self._first_end[match.state] if match.length else -1
+
+
+class ReadText:
+    """A text that grows, and the longest of its suffixes that stood in it before."""
+
+    def __init__(self) -> None:
+        self.automaton = SuffixAutomaton()
+        self._match = NO_MATCH
+
+    def read(self, token: int) -> None:
+        """The text goes on; amortised O(1)."""
+        found = self.match(token)  # before the text has it: an earlier occurrence
+        self.automaton.extend(token)
+        self._match = self.automaton.settle(found)
+
+    def match(self, root: int) -> Match:
+        """The longest suffix of the text and `root`, which is not read yet, that stands in the text."""
+        return self.automaton.advance(self._match, root)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decoding.drafters.suffix_automaton import NO_MATCH, SuffixAutomaton
+from decoding.drafters.suffix_automaton import ReadText
 from decoding.kernels.grafted_selection import Copied
 from decoding.strategies.hit_rates import BANDS, band_of
 from decoding.types import Ints, Marginals
@@ -54,25 +54,22 @@ class CopiedText:
     """Prompt and output up to the root, and the longest suffix that stood there before."""
 
     def __init__(self, prompt: Sequence[int] = ()) -> None:
-        self._automaton = SuffixAutomaton()
-        self._match = NO_MATCH
+        self._text = ReadText()
         self.read(prompt)
 
     def read(self, tokens: Sequence[int]) -> None:
         """The text goes on; amortised O(1) a token."""
         for token in tokens:
-            found = self._automaton.advance(self._match, token)
-            self._automaton.extend(token)
-            self._match = self._automaton.settle(found)
+            self._text.read(token)
 
     def chain(self, root: int) -> Chain:
         """`MOST` tokens that followed the longest suffix of the text and `root` at its first place; a copy that comes
         to the end of the text goes on with its own beginning."""
-        match = self._automaton.advance(self._match, root)
+        match, automaton = self._text.match(root), self._text.automaton
         if match.length < LENGTHS[0]:
             return NO_CHAIN
-        place = self._automaton.first_end(match) + 1
-        copied = np.array([*self._automaton.text[place : place + MOST], root], np.int32)
+        place = automaton.first_end(match) + 1
+        copied = np.array([*automaton.text[place : place + MOST], root], np.int32)
         return Chain(np.resize(copied, MOST), place, match.length)
 
 
@@ -85,8 +82,8 @@ class CopyRates:
 
     def weighed(self, chain: Chain, marginals: Marginals) -> Copied:
         """The chain as the planner takes it."""
-        rates = self._hits[_cells(chain, marginals)] / self._trials[_cells(chain, marginals)]
-        return Copied(chain.token, np.log(rates, dtype=np.float32))
+        cells = _cells(chain, marginals)
+        return Copied(chain.token, np.log(self._hits[cells] / self._trials[cells], dtype=np.float32))
 
     def learn(self, chain: Chain, marginals: Marginals, said: Sequence[int]) -> None:
         """Counts the copied tokens that the target had its say on: as far as it agreed, and the first where it did not.

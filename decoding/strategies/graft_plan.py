@@ -31,6 +31,14 @@ def successor_rows(retrieval: StepwiseDrafter | None, title: str) -> Ints:
     return rows
 
 
+class Rates:
+    """How often each kind of retrieved node is right, as the rounds of a run go."""
+
+    def __init__(self) -> None:
+        self.hits = HitRates()
+        self.copied = CopyRates()
+
+
 class GraftPlan:
     """A plan of at most `budget` nodes, heaviest first; any first part of it can become the tree."""
 
@@ -39,7 +47,7 @@ class GraftPlan:
         root: int,
         marginals: Marginals,
         rows: Ints,
-        rates: "Rates",
+        rates: Rates,
         budget: int,
         max_depth: int,
         chain: Chain = NO_CHAIN,
@@ -106,7 +114,7 @@ class GraftPlan:
             "rates": self._rates.as_json(),
         }
 
-    def teach(self, rates: "Rates", marginals: Marginals, tree: Tree, verdict: Verdict) -> None:
+    def teach(self, rates: Rates, marginals: Marginals, tree: Tree, verdict: Verdict) -> None:
         """What the target said after every accepted node of a `tree` made of this plan, to the rates of plans that are
         made with `marginals`: these ones, or none."""
         rates.copied.learn(self.chain, marginals, said_after_root(tree, verdict))
@@ -120,14 +128,6 @@ class GraftPlan:
         depth = depths(tree.parent)
         known = zip(verdict.path.tolist(), said_after_root(tree, verdict), strict=False)
         return [Trial(self._seen[node], int(depth[node]), token) for node, token in known]
-
-
-class Rates:
-    """How often each kind of retrieved node is right, as the rounds of a run go."""
-
-    def __init__(self) -> None:
-        self.hits = HitRates()
-        self.copied = CopyRates()
 
 
 def said_after_root(tree: Tree, verdict: Verdict) -> list[int]:

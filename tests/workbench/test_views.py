@@ -417,8 +417,8 @@ def test_a_copied_draft_is_traced_to_its_place(page, name, monkeypatch):
         tokens = np.array(text[:-1], np.int32)
         drafter.observe(Observation(tokens, None, tokens, np.zeros((len(tokens), 0), np.int32)))
         if name == "sam":
-            match = drafter._own.advance(drafter._own_match, text[-1])
-            start, path = drafter._own.first_end(match) + 1, drafter._proposal(text[-1])
+            match = drafter._own.match(text[-1])
+            start, path = drafter._own.automaton.first_end(match) + 1, drafter._proposal(text[-1])
         else:
             starts.clear()
             candidates = drafter.start(text[-1], 1)
