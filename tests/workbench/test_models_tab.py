@@ -376,7 +376,7 @@ def test_load_look_and_unload_in_the_browser() -> None:
         late, _ = opened(browser, address)
         late.evaluate("async () => { await canopy.showTab('explore'); }")
         late.get_by_label("Target").first.click()
-        assert "another/model" in late.locator("ul[role=listbox]").inner_text()
+        late.locator("ul[role=listbox]").get_by_text("another/model").first.wait_for()
         watch.check(address)
 
 

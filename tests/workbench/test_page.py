@@ -159,6 +159,7 @@ def test_choosers_offer_only_what_fits(browser, replay):
     page, watch = opened(browser, replay)
     page.get_by_label("Drafter").click()
     offered = page.locator("ul[role=listbox] [role=option]")
+    offered.last.wait_for()
     assert [text.strip("\u2713\n ") for text in offered.all_inner_texts()] == [
         "Block diffusion, mini",
         "Prompt lookup",
@@ -167,7 +168,7 @@ def test_choosers_offer_only_what_fits(browser, replay):
     offered.last.click()
     page.wait_for_function("() => document.querySelector('input[aria-label=Strategy]').value === 'Plain decoding'")
     page.get_by_text("Why not the others?").click()
-    assert "was trained for another target" in page.inner_text("#cy-setup")
+    page.locator("#cy-setup").get_by_text("was trained for another target").first.wait_for()
     page.locator("#cy-run").click()
     page.wait_for_function("() => canopy.explore.log.id !== 'recorded'", timeout=30_000)
     watch.check(replay)
