@@ -65,6 +65,28 @@ class Plan(NamedTuple):
     """Log-weight (nats) of the path from the root: its edges added up, the first one first."""
 
 
+class _Given(NamedTuple):
+    """What a plan is made of."""
+
+    drafted: Drafted
+    successors: Ints
+    copied: Copied
+    weights: Weights
+
+
+class _Above(NamedTuple):
+    """A node of the plan, or the root, as its children see it."""
+
+    place: int
+    """-1 for the root."""
+    token: int
+    depth: int
+    """Of the children."""
+    score: float
+    along: int
+    """How many tokens of the copied chain the path to it is."""
+
+
 class _Pool(NamedTuple):
     """Candidates, numbered as they are made; only some of them wait in the heap."""
 
@@ -105,9 +127,11 @@ def pop_plan(
         np.zeros(2, np.int32),
     )
     numbers, scores = np.empty((6, budget), np.int32), np.empty(budget, np.float64)
+    given = _Given(drafted, successors, copied, weights)
+    top = _Above(NONE, np.int64(root), 0, 0.0, 0)
     count, heap, size = 0, pool.heap, pool.size
     if max_depth > 0 and budget > 0:
-        _offer_children(NONE, root, 0, 0.0, 0, pool, drafted, successors, copied, weights)
+        _offer_children(top, given, pool)
     while size[1] > 0 and count < budget:
         best, score = heap.candidate[0], heap.score[0]
         parent, depth = pool.way[best, 0], pool.way[best, 1]
@@ -117,12 +141,11 @@ def pop_plan(
         pool.popped[count] = best
         size[1] -= 1
         sink(heap, size[1], heap.score[size[1]], heap.candidate[size[1]], pool.way, pool.popped)
-        following = _following(copied, numbers[5, parent] if parent >= 0 else 0, depth)
-        numbers[5, count] = depth + 1 if token == following else 0
-        if row_rank == NONE and token != following:
-            above = scores[parent] if parent >= 0 else 0.0
-            over = numbers[2, parent] if parent >= 0 else root
-            _offer_drafted(parent, over, depth, draft_rank + 1, above, following, pool, drafted, successors, weights)
+        above = top if parent == NONE else _above(parent, numbers, scores)
+        is_copied = token == _following(above, copied)
+        numbers[5, count] = depth + 1 if is_copied else 0
+        if row_rank == NONE and not is_copied:
+            _offer_drafted(above, draft_rank + 1, given, pool)
         elif (
             row_rank != NONE
             and best + 1 < size[0]
@@ -131,62 +154,44 @@ def pop_plan(
         ):
             _wait(pool, best + 1)
         if depth + 1 < max_depth:
-            _offer_children(
-                count, token, depth + 1, score, numbers[5, count], pool, drafted, successors, copied, weights
-            )
+            _offer_children(_above(count, numbers, scores), given, pool)
         count += 1
     plan = numbers[:, :count]
     return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count])
 
 
 @compiled
-def _following(copied: Copied, along: int, depth: int) -> int:
-    """The copied token among the children, at `depth`, of a node that is `along` tokens down the chain; -1: none."""
-    return copied.token[depth] if along == depth < len(copied.token) else NONE
+def _above(place: int, numbers: Ints, scores: NDArray[np.float64]) -> _Above:
+    """A node of the plan, whose `numbers` are the fields of `Plan` in their order."""
+    depth, token, along = numbers[1, place] + 1, numbers[2, place], numbers[5, place]
+    return _Above(np.int64(place), np.int64(token), np.int64(depth), scores[place], np.int64(along))
 
 
 @compiled
-def _offer_children(
-    place: int,
-    token: int,
-    depth: int,
-    score: float,
-    along: int,
-    pool: _Pool,
-    drafted: Drafted,
-    successors: Ints,
-    copied: Copied,
-    weights: Weights,
-) -> None:
-    """Makes candidates of a popped node's children, which lie at `depth`, and lets the first of each kind wait."""
-    following = _following(copied, along, depth)
-    least = np.float64(copied.weight[depth]) if following != NONE else -np.inf
-    _offer_retrieved(place, token, depth, score, following, least, pool, drafted, successors, weights)
-    _offer_drafted(place, token, depth, 0, score, following, pool, drafted, successors, weights)
-    if following != NONE and not _holds(successors, token, following):
-        _offer_copied(place, token, depth, score, following, least, pool, drafted, successors, weights)
+def _following(above: _Above, copied: Copied) -> int:
+    """The copied token among the children of a node; -1: none."""
+    return copied.token[above.depth] if above.along == above.depth < len(copied.token) else NONE
 
 
 @compiled
-def _offer_retrieved(
-    place: int,
-    token: int,
-    depth: int,
-    score: float,
-    following: int,
-    least: float,
-    pool: _Pool,
-    drafted: Drafted,
-    successors: Ints,
-    weights: Weights,
-) -> None:
-    """Makes candidates of all successors of the popped node at `place`, heaviest first, and lets the first one wait;
-    what is copied, too, weighs at `least` so much."""
+def _offer_children(above: _Above, given: _Given, pool: _Pool) -> None:
+    """Makes candidates of a node's children, and lets the first of each kind wait."""
+    _offer_retrieved(above, given, pool)
+    _offer_drafted(above, 0, given, pool)
+    _offer_copied(above, given, pool)
+
+
+@compiled
+def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
+    """Makes candidates of all successors, heaviest first, and lets the first one wait; what is copied, too, weighs at
+    least what the chain says."""
+    drafted, successors, copied, weights = given
+    depth, following = above.depth, _following(above, copied)
     width = drafted.token.shape[1]
     first = pool.size[0]
     made = first
     for rank in range(successors.shape[1]):
-        successor = successors[token, rank]
+        successor = successors[above.token, rank]
         if successor < 0:
             break
         draft_rank, band = _ranked(drafted, weights, depth, successor)
@@ -195,7 +200,9 @@ def _offer_retrieved(
             line = band if depth == 0 else len(weights.floor) + band
         order = draft_rank if draft_rank != NONE else width + rank
         edge = np.float64(weights.retrieved[line, rank])
-        total = _extended(score, max(edge, least) if successor == following else edge)
+        if successor == following:
+            edge = max(edge, np.float64(copied.weight[depth]))
+        total = _extended(above.score, edge)
         if total == -np.inf:
             continue
         spot = made
@@ -208,7 +215,7 @@ def _offer_retrieved(
                 pool.what[spot, column] = pool.what[spot - 1, column]
             spot -= 1
         pool.score[spot] = total
-        pool.way[spot, 0], pool.way[spot, 1], pool.way[spot, 2] = place, depth, order
+        pool.way[spot, 0], pool.way[spot, 1], pool.way[spot, 2] = above.place, depth, order
         pool.what[spot, 0], pool.what[spot, 1], pool.what[spot, 2] = successor, draft_rank, rank
         made += 1
     pool.size[0] = made
@@ -217,55 +224,38 @@ def _offer_retrieved(
 
 
 @compiled
-def _offer_drafted(
-    parent: int,
-    over: int,
-    depth: int,
-    rank: int,
-    above: float,
-    following: int,
-    pool: _Pool,
-    drafted: Drafted,
-    successors: Ints,
-    weights: Weights,
-) -> None:
-    """Makes a candidate of the first drafted token from `rank` on that the row of the parent's token `over` does not
-    hold, and that is not copied."""
+def _offer_drafted(above: _Above, rank: int, given: _Given, pool: _Pool) -> None:
+    """Makes a candidate of the first drafted token from `rank` on that the row does not hold and that is not copied."""
+    drafted, successors, copied, weights = given
+    depth, following = above.depth, _following(above, copied)
     positions, width = drafted.token.shape
     if depth >= positions:
         return
-    known = successors.shape[1] > 0 and successors[over, 0] >= 0
+    known = _has_row(above, successors)
     while rank < width and (
-        drafted.token[depth, rank] == following or (known and _holds(successors, over, drafted.token[depth, rank]))
+        drafted.token[depth, rank] == following
+        or (known and _holds(successors, above.token, drafted.token[depth, rank]))
     ):
         rank += 1
     if rank < width and drafted.logprob[depth, rank] > -np.inf:
-        total = _extended(above, _drafted_edge(drafted, weights, depth, rank, known))
-        _add(pool, parent, depth, rank, drafted.token[depth, rank], rank, total)
+        edge = _drafted_edge(drafted, weights, depth, rank, known)
+        _add(pool, above, rank, drafted.token[depth, rank], rank, edge)
 
 
 @compiled
-def _offer_copied(
-    place: int,
-    token: int,
-    depth: int,
-    score: float,
-    following: int,
-    least: float,
-    pool: _Pool,
-    drafted: Drafted,
-    successors: Ints,
-    weights: Weights,
-) -> None:
-    """Makes a candidate of the copied child `following`, which the row of its parent's `token` does not hold."""
+def _offer_copied(above: _Above, given: _Given, pool: _Pool) -> None:
+    """Makes a candidate of the copied child, where there is one that the row does not hold."""
+    drafted, successors, copied, weights = given
+    depth, following = above.depth, _following(above, copied)
+    if following == NONE or _holds(successors, above.token, following):
+        return
     draft_rank, _ = _ranked(drafted, weights, depth, following)
-    known = successors.shape[1] > 0 and successors[token, 0] >= 0
-    edge = least
+    edge, order = np.float64(copied.weight[depth]), drafted.token.shape[1] + successors.shape[1]
     if draft_rank != NONE:
-        edge = max(edge, _drafted_edge(drafted, weights, depth, draft_rank, known))
-    order = draft_rank if draft_rank != NONE else drafted.token.shape[1] + successors.shape[1]
+        edge = max(edge, _drafted_edge(drafted, weights, depth, draft_rank, _has_row(above, successors)))
+        order = draft_rank
     if edge > -np.inf:
-        _add(pool, place, depth, order, following, draft_rank, _extended(score, edge))
+        _add(pool, above, order, following, draft_rank, edge)
 
 
 @compiled
@@ -278,11 +268,11 @@ def _drafted_edge(drafted: Drafted, weights: Weights, depth: int, rank: int, kno
 
 
 @compiled
-def _add(pool: _Pool, parent: int, depth: int, order: int, token: int, draft_rank: int, score: float) -> None:
+def _add(pool: _Pool, above: _Above, order: int, token: int, draft_rank: int, edge: float) -> None:
     """A candidate that no row holds, which waits from now on."""
     made = pool.size[0]
-    pool.score[made] = score
-    pool.way[made, 0], pool.way[made, 1], pool.way[made, 2] = parent, depth, order
+    pool.score[made] = _extended(above.score, edge)
+    pool.way[made, 0], pool.way[made, 1], pool.way[made, 2] = above.place, above.depth, order
     pool.what[made, 0], pool.what[made, 1], pool.what[made, 2] = token, draft_rank, NONE
     pool.size[0] = made + 1
     _wait(pool, made)
@@ -298,6 +288,11 @@ def _wait(pool: _Pool, candidate: int) -> None:
 def _extended(above: float, edge: float) -> float:
     """An edge above zero can only be rounding, and would put a child before its parent."""
     return above + min(np.float64(edge), 0.0)
+
+
+@compiled
+def _has_row(above: _Above, successors: Ints) -> bool:
+    return successors.shape[1] > 0 and successors[above.token, 0] >= 0
 
 
 @compiled
