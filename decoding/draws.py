@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from decoding.types import Ints, Tree, frozen_array
@@ -25,8 +26,8 @@ class Draws:
     """What a verifier needs to know of a sampled tree, beside the tree itself.
 
     The dense distributions stay on the drafter's device and live for one round. Their memory has a bound:
-    4 bytes * vocabulary * (nodes with draws below them) for a stepwise drafter, or * (positions) for a one-pass one;
-    64 expanded nodes over 151,936 tokens are 39 MB.
+    4 bytes * vocabulary * (nodes with draws below them) for a stepwise drafter, or * (positions) for a one-pass one, of
+    which only the tokens count that it drafts with; 64 expanded nodes over 151,936 tokens are 39 MB.
     """
 
     drawn: Drawn
@@ -35,15 +36,26 @@ class Draws:
     """`[draws]` the node that each draw gave, those of one parent in the order in which they were drawn. Independent
     draws of one token share a node, which then stands here several times."""
     probs: Tensor
-    """`[rows, vocab]` float32, the distributions that were drawn from."""
+    """`[rows, tokens]` float32, the distributions that were drawn from."""
     row: Ints
     """`[nodes]` the row of `probs` that a node's children were drawn from; -1 where nothing was drawn."""
+    token: Ints | None = None
+    """`[tokens]` the ids of those that `probs` speaks of; None where these are the whole vocabulary."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node", frozen_array(self.node, np.int32))
         object.__setattr__(self, "row", frozen_array(self.row, np.int32))
         if self.drawn is Drawn.BEST:
             raise ValueError("the drafter's best tokens were not drawn")
+
+    def weights(self, node: int, vocab: int) -> Tensor:
+        """`[vocab]` float32: what the children of `node` were drawn from."""
+        found = self.probs[int(self.row[node])]
+        if self.token is None:
+            return found
+        return found.new_zeros(vocab).index_copy_(
+            0, torch.as_tensor(self.token, dtype=torch.int64, device=found.device), found
+        )
 
     def below(self, tree: Tree) -> list[list[int]]:
         """For every node, the children that were drawn, in the order of the draws."""

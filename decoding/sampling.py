@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from decoding.errors import BadRequest
+from decoding.kernels.distinct_draws import draw_distinct
 from decoding.topk import top_k
 
 _NUCLEUS_SIZES = (256, 4096)
 """How many of the most likely tokens are tried for top-p before whole rows are sorted."""
 
-_LEAST_LEFT = 1e-6
+LEAST_LEFT = 1e-6
 """Part of a row's mass from which on a difference of sums is exact enough to draw from."""
 
 
@@ -82,12 +83,12 @@ def draw(probs: Tensor, rng: torch.Generator) -> Tensor:
     One float64 uniform number per row, on the device of `probs` and `rng`, and no host synchronisation. A token of
     probability 0 is never drawn.
     """
-    return _invert(probs, 1, rng)[:, 0]
+    return draw_with_replacement(probs, 1, rng)[:, 0]
 
 
 def draw_with_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
     """`count` independent tokens `[rows, count]` int64 from each row of `probs` `[rows, vocab]`, as `draw` draws."""
-    return _invert(probs, count, rng)
+    return _inverted(probs, _uniform(probs, count, rng))
 
 
 def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
@@ -96,37 +97,43 @@ def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) ->
     Each comes from what the ones before it have left of the row, renormalised; -1 where nothing is left. What all
     rows share (`expand`) is summed once.
     """
-    distinct = probs[:1] if probs.stride(0) == 0 else probs
+    distinct, uniform = probs[:1] if probs.stride(0) == 0 else probs, _uniform(probs, count, rng)
+    if probs.device.type == "cpu":
+        return torch.from_numpy(draw_distinct(distinct.contiguous().numpy(), uniform.numpy(), LEAST_LEFT))
+    return draw_distinct_on_device(distinct, uniform)
+
+
+def _uniform(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    return torch.rand(len(probs), count, generator=rng, dtype=torch.float64, device=probs.device)
+
+
+def draw_distinct_on_device(distinct: Tensor, uniform: Tensor) -> Tensor:
+    """What the kernel `draw_distinct` draws, for rows anywhere."""
+    count = uniform.shape[1]
     likeliest = top_k(distinct, count - 1).values.to(torch.float64).sum(-1) if count > 1 else distinct.new_zeros(1)
     # Which way it goes must not depend on what is drawn: the less likely outcomes would be drawn too often.
-    if bool((likeliest >= (1 - _LEAST_LEFT) * distinct.sum(-1, dtype=torch.float64)).any()):
-        return _draw_from_the_rest(probs, count, rng)
-    return _draw_around_gaps(distinct, len(probs), count, rng)
+    if bool((likeliest >= (1 - LEAST_LEFT) * distinct.sum(-1, dtype=torch.float64)).any()):
+        return _draw_from_the_rest(distinct, uniform)
+    return _draw_around_gaps(distinct, uniform)
 
 
-def _draw_from_the_rest(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    """Sums what is left anew for every draw: exact however little that is, and slow."""
-    left = probs.to(torch.float64, copy=True)
+def _draw_from_the_rest(distinct: Tensor, uniform: Tensor) -> Tensor:
+    left = distinct.to(torch.float64).expand(len(uniform), -1).clone()
     drawn = []
-    for _ in range(count):
-        token = draw(left, rng)
+    for number in uniform.split(1, dim=1):
+        token = _inverted(left, number)[:, 0]
         drawn.append(token.masked_fill_(token == left.shape[1], -1))  # a row without mass is searched to its end
         left.scatter_(1, token.clamp_min(0)[:, None], 0.0)
     return torch.stack(drawn, dim=1)
 
 
-def _draw_around_gaps(distinct: Tensor, rows: int, count: int, rng: torch.Generator) -> Tensor:
-    """Sums once, and steps over the tokens that were drawn.
-
-    With masses .5 .3 .2 and the second token drawn, a point of [0, .7) is taken for one of the row without [.5, .8):
-    .4 stays .4, in the first token; .6 becomes .9, in the third.
-    """
+def _draw_around_gaps(distinct: Tensor, uniform: Tensor) -> Tensor:
+    rows = len(uniform)
     mass = distinct.to(torch.float64).cumsum(-1)
     left = mass[:, -1].expand(rows)
-    uniform = torch.rand(count, rows, generator=rng, dtype=torch.float64, device=distinct.device)
     drawn = torch.empty(rows, 0, dtype=torch.int64, device=distinct.device)
     start = end = drawn.to(torch.float64)
-    for number in uniform:
+    for number in uniform.T:
         point = torch.minimum(number * left, torch.nextafter(left, torch.zeros_like(left)))
         order = start.argsort(1)
         for first, last in zip(start.gather(1, order).T, end.gather(1, order).T, strict=True):
@@ -141,10 +148,10 @@ def _draw_around_gaps(distinct: Tensor, rows: int, count: int, rng: torch.Genera
     return drawn
 
 
-def _invert(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
+def _inverted(probs: Tensor, uniform: Tensor) -> Tensor:
+    """The tokens `[rows, count]` at which the sums of `probs` `[rows, vocab]` pass `uniform` `[rows, count]` of all."""
     mass = probs.to(torch.float64).cumsum(-1)
     total = mass[:, -1:]
-    uniform = torch.rand(len(probs), count, generator=rng, dtype=torch.float64, device=probs.device)
     # Rounding must not bring the point up to the total: there, the search would run off the end.
     point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
     return torch.searchsorted(mass, point, right=True)

@@ -89,13 +89,16 @@ class OnePassDrafter(Drafter):
     """Gives the distributions of the next `positions` tokens in one forward pass."""
 
     positions: int
+    draft_tokens: Ints | None = None
+    """Ascending ids `[kept]` of the tokens that it drafts with; None where these are the whole vocabulary."""
 
     @abstractmethod
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each position after the root; one forward pass, one copy to the host."""
 
     def logits(self, root: int) -> Tensor:
-        """Float32 logits `[positions, vocab]` on the device; one forward pass. -inf marks an impossible token.
+        """Float32 logits `[positions, kept]` of the draft tokens on the device; one forward pass. -inf marks an
+        impossible token.
 
         Raises Incompatible where the drafter knows no whole distributions, as this does.
         """

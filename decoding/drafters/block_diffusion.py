@@ -14,7 +14,7 @@ from decoding.drafters.base import Observation, OnePassDrafter
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_mask
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
-from decoding.drafters.draft_tokens import HeadOver, in_target_ids, over_vocabulary, read_draft_tokens
+from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
@@ -46,7 +46,7 @@ class BlockDiffusionDrafter(OnePassDrafter):
         self.positions = self.config.block_size - 1
         self._embed = embed
         self._head = head
-        self._target_id = None if draft_tokens is None else draft_tokens.numpy()
+        self.draft_tokens = None if draft_tokens is None else draft_tokens.to(torch.int32).numpy()
         weight = model.fc.weight
         self._dtype, self._device = weight.dtype, weight.device
         self._block_ids = torch.full(
@@ -86,18 +86,12 @@ class BlockDiffusionDrafter(OnePassDrafter):
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
-        found = top_marginals(self._kept_logits(root), k)
-        return found if self._target_id is None else in_target_ids(found, self._target_id)
+        return in_target_ids(top_marginals(self.logits(root), k), self.draft_tokens)
 
     @torch.inference_mode()
     def logits(self, root: int) -> Tensor:
-        """Float32 logits `[positions, vocab]` on the device, after the config's multiplier and soft cap; -inf for
-        what is not among the draft tokens."""
-        kept = self._kept_logits(root)
-        return kept if self._target_id is None else over_vocabulary(kept, self._target_id, self.vocab_size)
-
-    def _kept_logits(self, root: int) -> Tensor:
-        """Logits `[positions, kept]` of the draft tokens."""
+        """Float32 logits `[positions, kept]` of the draft tokens on the device, after the config's multiplier and soft
+        cap."""
         run, config = self._started(), self.config
         self._remember(run)
         self._block_ids[0] = root

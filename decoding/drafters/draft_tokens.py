@@ -9,7 +9,6 @@ the checkpoint itself stays in the published format.
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -47,9 +46,9 @@ def read_draft_tokens(folder: Path, target_vocab: int) -> Tensor | None:
     return ids
 
 
-def in_target_ids(marginals: Marginals, ids: Ints) -> Marginals:
-    """Marginals over places in `ids` as marginals over the target's vocabulary."""
-    return Marginals(ids[marginals.token].astype(np.int32), marginals.logprob)
+def in_target_ids(marginals: Marginals, ids: Ints | None) -> Marginals:
+    """Marginals over places in `ids` (None: all are their own) as marginals over the target's vocabulary."""
+    return marginals if ids is None else Marginals(ids[marginals.token], marginals.logprob)
 
 
 def over_vocabulary(logits: Tensor, ids: Ints, vocab_size: int) -> Tensor:

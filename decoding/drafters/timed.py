@@ -54,6 +54,10 @@ class _TimedOnePass(_Timed, OnePassDrafter):
     def positions(self) -> int:  # type: ignore[override]
         return self.inner.positions
 
+    @property
+    def draft_tokens(self) -> Ints | None:  # type: ignore[override]
+        return self.inner.draft_tokens
+
     def marginals(self, root: int, k: int) -> Marginals:
         with self.clock.stage(self.stage):
             return self.inner.marginals(root, k)

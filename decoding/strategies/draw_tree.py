@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
+from decoding.drafters.draft_tokens import in_target_ids
 from decoding.draws import Drawn, Draws
 from decoding.errors import Incompatible, NonFiniteLogits
 from decoding.marginals import top_marginals
@@ -19,8 +20,20 @@ from decoding.types import Floats, Ints, Marginals, Tree
 SHOWN_MARGINALS = 8
 """How many tokens of each position are kept to be looked at."""
 
-Ask = Callable[[list[int]], Tensor | None]
-"""Nodes to expand, all of one depth, to the logits below them: `[nodes, vocab]`, or one row for all of them."""
+
+class _Rows(NamedTuple):
+    """What is drawn from: a row for each of some nodes, or one row for all of them."""
+
+    logits: Tensor
+    """`[rows, tokens]`."""
+    normaliser: Tensor
+    """`[rows, 1]` log of the sum of their exponentials (nats)."""
+    probs: Tensor
+    """`[rows, tokens]` in the run's sampling."""
+
+
+Ask = Callable[[list[int]], _Rows | None]
+"""Nodes to expand, all of one depth, to what the nodes below them are drawn from."""
 
 
 class DrawnTree(NamedTuple):
@@ -43,30 +56,35 @@ def draw_tree(
 
     Raises NonFiniteLogits, and Incompatible for a drafter without whole distributions.
     """
-    filling = _Filling(drafter, root, sampling, drawn, rng)
     marginals = None
     if isinstance(drafter, OnePassDrafter):
         logits = drafter.logits(root)
         _require_usable(logits, drafter)
-        marginals = top_marginals(logits, SHOWN_MARGINALS)
-        ask = _one_pass(logits)
+        marginals = in_target_ids(top_marginals(logits, SHOWN_MARGINALS), drafter.draft_tokens)
+        filling = _Filling(drafter, root, drawn, rng, drafter.draft_tokens)
+        ask = _one_pass(_rows(logits, sampling))
     elif isinstance(drafter, StepwiseDrafter):
-        ask = _stepwise(drafter, filling.builder)
+        filling = _Filling(drafter, root, drawn, rng)
+        ask = _stepwise(drafter, filling.builder, sampling)
     else:
         raise Incompatible("Nothing can be drawn without a drafter.", "Choose one with log-probabilities.")
     filling.fill(template, ask)
     return DrawnTree(filling.builder.build(), filling.draws(), marginals)
 
 
-def _one_pass(logits: Tensor) -> Ask:
-    positions = iter(logits.split(1))
+def _rows(logits: Tensor, sampling: Sampling) -> _Rows:
+    return _Rows(logits, logits.logsumexp(-1, keepdim=True), probabilities(logits, sampling))
+
+
+def _one_pass(rows: _Rows) -> Ask:
+    positions = (_Rows(*position) for position in zip(*(part.split(1) for part in rows), strict=True))
     return lambda _: next(positions, None)
 
 
-def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder) -> Ask:
+def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, sampling: Sampling) -> Ask:
     number: dict[int, int] = {}  # node -> the drafter's own numbering, in which only expanded nodes count
 
-    def ask(nodes: list[int]) -> Tensor | None:
+    def ask(nodes: list[int]) -> _Rows | None:
         above = [number[builder.parent[node]] for node in nodes if node]
         number.update({node: len(number) + place for place, node in enumerate(nodes)})
         if nodes == [0]:
@@ -74,9 +92,10 @@ def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder) -> Ask:
         else:
             tokens = [builder.token[node] for node in nodes]
             logits = drafter.expand_logits(np.array(tokens, np.int32), np.array(above, np.int32))
-        if logits is not None:
-            _require_usable(logits, drafter)
-        return logits
+        if logits is None:
+            return None
+        _require_usable(logits, drafter)
+        return _rows(logits, sampling)
 
     return ask
 
@@ -89,12 +108,14 @@ def _require_usable(logits: Tensor, drafter: Drafter) -> None:
 class _Filling:
     """A sampled tree in the making."""
 
-    def __init__(self, drafter: Drafter, root: int, sampling: Sampling, drawn: Drawn, rng: torch.Generator) -> None:
+    def __init__(
+        self, drafter: Drafter, root: int, drawn: Drawn, rng: torch.Generator, draft_tokens: Ints | None = None
+    ) -> None:
         self.builder = TreeBuilder(root)
         self.source = drafter.source
-        self.sampling = sampling
         self.drawn = drawn
         self.rng = rng
+        self.draft_tokens = draft_tokens
         self.nodes: list[int] = []
         self.probs: list[Tensor] = []
         self.row: dict[int, int] = {}
@@ -103,12 +124,12 @@ class _Filling:
         below = children(template.parent)
         frontier = {0: 0}  # node -> the template's node
         while frontier := {node: place for node, place in frontier.items() if below[place]}:
-            logits = ask(list(frontier))
-            if logits is None:
+            rows = ask(list(frontier))
+            if rows is None:
                 return
             wanted = [below[place] for place in frontier.values()]
-            token, logprob = self._draw(logits, len(frontier), max(map(len, wanted)))
-            self._remember_rows(list(frontier), len(logits))
+            token, logprob = self._draw(rows, len(frontier), max(map(len, wanted)))
+            self._remember(rows.probs, list(frontier))
             following: dict[int, int] = {}
             for line, (node, places) in enumerate(zip(frontier, wanted, strict=True)):
                 for rank, place in enumerate(places):
@@ -119,23 +140,23 @@ class _Filling:
                     following.setdefault(child, place)
             frontier = following
 
-    def _draw(self, logits: Tensor, nodes: int, count: int) -> tuple[Ints, Floats]:
+    def _draw(self, rows: _Rows, nodes: int, count: int) -> tuple[Ints, Floats]:
         """Tokens `[nodes, count]` (-1 where nothing is left) and their log-probabilities at temperature 1."""
-        probs = probabilities(logits, self.sampling)
-        self.probs.append(probs)
         draw = draw_with_replacement if self.drawn is Drawn.INDEPENDENT else draw_without_replacement
-        token = draw(probs.expand(nodes, -1), count, self.rng)
-        logprob = logits.expand(nodes, -1).gather(1, token.clamp_min(0)) - logits.logsumexp(-1, keepdim=True)
+        token = draw(rows.probs.expand(nodes, -1), count, self.rng)
+        logprob = rows.logits.expand(nodes, -1).gather(1, token.clamp_min(0)) - rows.normaliser
         packed = torch.cat([token.to(torch.int32), logprob.clamp_max_(0.0).view(torch.int32)], dim=1).cpu().numpy()
-        return packed[:, :count], packed[:, count:].view(np.float32)
+        found, logprobs = packed[:, :count], packed[:, count:].view(np.float32)
+        return found if self.draft_tokens is None else np.where(found < 0, -1, self.draft_tokens[found]), logprobs
 
-    def _remember_rows(self, nodes: list[int], rows: int) -> None:
-        first = sum(map(len, self.probs)) - rows
-        self.row |= {node: first + (place if rows > 1 else 0) for place, node in enumerate(nodes)}
+    def _remember(self, probs: Tensor, nodes: list[int]) -> None:
+        first = sum(map(len, self.probs))
+        self.probs.append(probs)
+        self.row |= {node: first + (place if len(probs) > 1 else 0) for place, node in enumerate(nodes)}
 
     def draws(self) -> Draws | None:
         if not self.nodes:
             return None
         row = np.full(len(self.builder), -1, np.int32)
         row[list(self.row)] = list(self.row.values())
-        return Draws(self.drawn, np.array(self.nodes), torch.cat(self.probs), row)
+        return Draws(self.drawn, np.array(self.nodes), torch.cat(self.probs), row, self.draft_tokens)

@@ -64,5 +64,5 @@ class TopDown(Verifier):
     ) -> Choice:
         if not below:
             return Choice(None, int(draw(target[None], rng)))
-        draft = normalised(draws.probs[draws.row[node]]).to(target.device) if draws is not None else None
+        draft = normalised(draws.weights(node, len(target))).to(target.device) if draws is not None else None
         return self.choose(target, draft, tree.token[below].tolist(), rng)

@@ -97,7 +97,7 @@ class Traversal(Verifier):
             if not below[node]:
                 return _Open(node, weight, torch.empty(0), torch.empty(0), [])
             target = self._target(logits[node])
-            draft = normalised(draws.probs[draws.row[node]]).to(target.device)
+            draft = normalised(draws.weights(node, len(target))).to(target.device)
             return _Open(node, weight, target, draft, below[node][::-1])
 
         path = [opened(0, 1.0)]

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from decoding.errors import BadRequest
-from decoding.sampling import Sampling, draw, draw_with_replacement, draw_without_replacement, probabilities
+from decoding.kernels.distinct_draws import draw_distinct
+from decoding.sampling import (
+    LEAST_LEFT,
+    Sampling,
+    draw,
+    draw_distinct_on_device,
+    draw_with_replacement,
+    draw_without_replacement,
+    probabilities,
+)
 
 
 def warped(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -117,11 +126,24 @@ def test_no_token_is_drawn_twice_and_none_of_probability_zero(count: int, vocab:
     rng = torch.Generator().manual_seed(seed)
     probs = torch.rand(1, vocab, generator=rng).pow(6).mul_(torch.rand(1, vocab, generator=rng) > 0.4)
     probs = probs / probs.sum().clamp_min(1e-9)
-    rows = draw_without_replacement(probs.expand(50, -1), count, rng)
+    uniform = torch.rand(50, count, generator=rng, dtype=torch.float64)
+    rows = torch.from_numpy(draw_distinct(probs.numpy(), uniform.numpy(), LEAST_LEFT))
+    assert torch.equal(rows, draw_distinct_on_device(probs, uniform))
     for row in rows.tolist():
         kept = [token for token in row if token >= 0]
         assert len(set(kept)) == len(kept) == min(count, int((probs > 0).sum()))
         assert all(probs[0, token] > 0 for token in kept)
+
+
+def test_every_row_is_drawn_from_alone() -> None:
+    """Rows of which some are nearly used up by the first draw: the others are drawn from as if they were not there."""
+    probs = torch.tensor([[0.25, 0.25, 0.5], [1.0, 1e-9, 1e-8], [0.1, 0.9, 0.0]])
+    uniform = torch.rand(3, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    together = draw_distinct(probs.numpy(), uniform.numpy(), LEAST_LEFT)
+    for row in range(3):
+        alone = draw_distinct(probs[row : row + 1].numpy(), uniform[row : row + 1].numpy(), LEAST_LEFT)
+        assert together[row].tolist() == alone[0].tolist()
+        assert alone[0].tolist() == draw_distinct_on_device(probs[row : row + 1], uniform[row : row + 1])[0].tolist()
 
 
 def test_nothing_is_left_after_the_last_token_of_a_row() -> None:

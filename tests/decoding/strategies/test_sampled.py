@@ -78,6 +78,15 @@ class DenseMarginals(OnePassDrafter):
         return torch.stack([logits_after(self.seed, (position,)) for position in range(self.positions)])
 
 
+class FewTokens(DenseMarginals):
+    """Drafts with four tokens of the seven."""
+
+    draft_tokens = np.array([1, 3, 4, 6], np.int32)
+
+    def logits(self, root: int) -> Tensor:
+        return super().logits(root)[:, self.draft_tokens].nan_to_num(neginf=-9.0)
+
+
 def begun(sampling: Sampling | None = None, seed: int = 0, **chosen: Any) -> Strategy[Any]:
     strategy = make_strategy("sampled", chosen)
     strategy.begin((), sampling or Sampling(1.0), torch.Generator().manual_seed(seed))
@@ -121,6 +130,25 @@ def test_a_drawn_tree_and_its_draws(
             torch.testing.assert_close(q, probabilities(logits[None], drawing)[0])
             assert bool((q[tree.token[drawn]] > 0).all())
             np.testing.assert_allclose(tree.logprob[below], logits.log_softmax(0)[tree.token[below]], atol=1e-5)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_drafter_of_few_tokens_draws_these(replacement: bool) -> None:
+    growth = begun(replacement=replacement, budget=20, width=3).grow(FewTokens(3), 5, 9)
+    tree, draws, marginals = growth.tree, growth.draws, growth.marginals
+    assert draws is not None
+    assert marginals is not None
+    logits = FewTokens(3).logits(5)
+    for node, below in enumerate(draws.below(tree)):
+        if not below:
+            continue
+        position = int(depths(tree.parent)[node])
+        expected = torch.zeros(VOCAB)
+        expected[[1, 3, 4, 6]] = logits[position].softmax(0)
+        torch.testing.assert_close(draws.weights(node, VOCAB), expected)
+        np.testing.assert_allclose(np.exp(tree.logprob[below]), expected[tree.token[below]], rtol=1e-5)
+    assert set(tree.token[1:].tolist()) <= {1, 3, 4, 6}
+    assert set(marginals.token.flatten().tolist()) == {1, 3, 4, 6}
 
 
 def test_the_first_draw_of_every_node_follows_the_drafter() -> None:
