@@ -8,6 +8,7 @@ from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.eagle3 import load_eagle3
+from decoding.drafters.fitting import Fitting
 from decoding.drafters.medusa import load_medusa
 from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.sam import SamDrafter
@@ -27,16 +28,13 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
     if (shipped := find_shipped(name)) is not None:
         source = str(checked_folder(shipped))
     kind = read_config(source).kind
-    fitting = target.vocab_size, target.hidden_size, target.dtype, target.device
-    layers = target.layers
+    fitting = Fitting(target.vocab_size, target.hidden_size, target.layers, target.dtype, target.device)
     if kind == BLOCK_DIFFUSION:
-        return load_block_diffusion(
-            source, target.embed, target.head, *fitting, target_layers=layers, name=name, head_over=target.head_over
-        )
+        return load_block_diffusion(source, fitting, target.embed, target.head, name=name, head_over=target.head_over)
     if kind == EAGLE3:
-        return load_eagle3(source, target.embed, *fitting, target_layers=layers, name=name)
+        return load_eagle3(source, fitting, target.embed, name=name)
     if kind == MEDUSA:
-        return load_medusa(source, target.head, *fitting, target_layers=layers, name=name)
+        return load_medusa(source, fitting, target.head, name=name)
     dtype = str(target.dtype).removeprefix("torch.")
     loaded = load_causal_lm(source, dtype, target.device.type, report, with_tokenizer=False)
     return Autoregressive(Target(loaded.model, None, name), target.vocab_size)

@@ -15,6 +15,7 @@ from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_mask
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
 from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
+from decoding.drafters.fitting import Fitting
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
@@ -170,19 +171,14 @@ class _Run:
 
 def load_block_diffusion(
     source: str | Path,
+    fitting: Fitting,
     target_embedding: Embed,
     target_head: Head,
-    target_vocab: int,
-    target_hidden: int,
-    dtype: torch.dtype,
-    device: torch.device | str,
     *,
-    target_layers: int,
-    revision: str | None = None,
     name: str | None = None,
     head_over: HeadOver | None = None,
 ) -> BlockDiffusionDrafter:
-    """Loads a published DFlash checkpoint from a folder or a Hub id, for a target of the given dimensions.
+    """Loads a published DFlash checkpoint from a folder or a Hub id.
 
     `target_embedding` and `target_head` are the target's own modules or plain callables (see `Embed` and `Head`; an
     `nn.Embedding` subclass that scales is read without its scale, as the published code does). With `head_over` a
@@ -190,14 +186,14 @@ def load_block_diffusion(
     checkpoint runs. Raises ModelUnavailable (nothing there, unreadable), UnsupportedModel (a config or tensors that
     are not implemented) or Incompatible (made for another target).
     """
-    folder = checkpoint_folder(source, revision)
+    folder = checkpoint_folder(source)
     config = BlockDiffusionConfig.from_folder(folder)
-    config.check_target(target_hidden, target_layers, target_vocab)
+    config.check_target(fitting.hidden, fitting.layers, fitting.vocab)
     with torch.device("meta"):
         model = BlockDiffusionModel(config)
-    fill_module(model, folder, dtype, torch.device(device))
+    fill_module(model, folder, fitting.dtype, fitting.device)
     embed = unscaled(target_embedding)
     name = name or Path(source).name
-    tokens = read_draft_tokens(folder, target_vocab) if head_over is not None else None
+    tokens = read_draft_tokens(folder, fitting.vocab) if head_over is not None else None
     head = target_head if head_over is None or tokens is None else head_over(tokens)
-    return BlockDiffusionDrafter(model, embed, head, target_vocab, name, tokens)
+    return BlockDiffusionDrafter(model, embed, head, fitting.vocab, name, tokens)

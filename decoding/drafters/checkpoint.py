@@ -22,7 +22,7 @@ SHOWN_NAMES = 8
 PICKLED = frozenset({".pt", ".pth", ".bin", ".ckpt"})
 
 
-def checkpoint_folder(source: str | Path, revision: str | None = None) -> Path:
+def checkpoint_folder(source: str | Path) -> Path:
     """The local folder of a checkpoint: `source` itself, or a snapshot of the Hub id (JSON and safetensors only).
 
     Raises ModelUnavailable when there is neither.
@@ -33,7 +33,7 @@ def checkpoint_folder(source: str | Path, revision: str | None = None) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(str(source), revision=revision, allow_patterns=["*.safetensors", "*.json"]))
+        return Path(snapshot_download(str(source), allow_patterns=["*.safetensors", "*.json"]))
     except HFValidationError:
         message, hint = f"{source} is neither a folder nor a Hub id.", "Check the path."
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:

@@ -19,6 +19,7 @@ from decoding.drafters.checkpoint import checkpoint_folder, fill_module, tensor_
 from decoding.drafters.draft_tokens import over_vocabulary
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model
+from decoding.drafters.fitting import Fitting
 from decoding.drafters.network import Embed, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import UnsupportedModel
@@ -198,31 +199,22 @@ class Eagle3Drafter(StepwiseDrafter):
 
 
 def load_eagle3(
-    source: str | Path,
-    target_embedding: Embed,
-    target_vocab: int,
-    target_hidden: int,
-    dtype: torch.dtype,
-    device: torch.device | str,
-    *,
-    target_layers: int,
-    revision: str | None = None,
-    name: str | None = None,
+    source: str | Path, fitting: Fitting, target_embedding: Embed, *, name: str | None = None
 ) -> Eagle3Drafter:
-    """Loads a published EAGLE-3 checkpoint from a folder or a Hub id, for a target of the given dimensions.
+    """Loads a published EAGLE-3 checkpoint from a folder or a Hub id.
 
     `target_embedding` is the target's own module or a plain callable (see `Embed`). A checkpoint's own embedding is
     used where it has one that differs. No code of the checkpoint runs. Raises ModelUnavailable (nothing there,
     unreadable), UnsupportedModel (a config or tensors that are not implemented) or Incompatible (made for another
     target).
     """
-    folder = checkpoint_folder(source, revision)
+    folder = checkpoint_folder(source)
     config = Eagle3Config.from_folder(folder)
-    config.check_target(target_hidden, target_layers, target_vocab)
+    config.check_target(fitting.hidden, fitting.layers, fitting.vocab)
     own_embedding = EMBEDDING in {module_name(published) for published in tensor_shapes(folder)}
-    if not own_embedding and config.hidden != target_hidden:
+    if not own_embedding and config.hidden != fitting.hidden:
         raise UnsupportedModel(
-            f"{folder} has no {EMBEDDING}, and its hidden size {config.hidden} is not the target's {target_hidden}.",
+            f"{folder} has no {EMBEDDING}, and its hidden size {config.hidden} is not the target's {fitting.hidden}.",
             "Use a checkpoint that brings its embedding.",
         )
     with torch.device("meta"):
@@ -230,13 +222,13 @@ def load_eagle3(
     optional = {"t2d": torch.ones(config.vocab, dtype=torch.bool)}
     if config.draft_vocab == config.vocab:
         optional["d2t"] = torch.zeros(config.vocab, dtype=torch.int64)
-    fill_module(model, folder, dtype, torch.device(device), module_name, optional)
+    fill_module(model, folder, fitting.dtype, fitting.device, module_name, optional)
     _settle_mapping(model, folder)
     if model.embed_tokens is not None and isinstance(target_embedding, nn.Embedding):
         theirs = target_embedding.weight
         if theirs.shape == model.embed_tokens.weight.shape and torch.equal(theirs, model.embed_tokens.weight):
             model.embed_tokens = None  # the target's, as published: one copy is enough
-    return Eagle3Drafter(model, unscaled(target_embedding), target_layers, name or Path(source).name)
+    return Eagle3Drafter(model, unscaled(target_embedding), fitting.layers, name or Path(source).name)
 
 
 def module_name(published: str) -> str | None:

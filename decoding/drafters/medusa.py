@@ -23,6 +23,7 @@ from torch import Tensor
 
 from decoding.drafters.base import Observation, OnePassDrafter
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
+from decoding.drafters.fitting import Fitting
 from decoding.drafters.medusa_config import MedusaConfig
 from decoding.drafters.medusa_model import MedusaModel
 from decoding.drafters.network import Head
@@ -76,29 +77,18 @@ class MedusaDrafter(OnePassDrafter):
         self._last = None
 
 
-def load_medusa(
-    source: str | Path,
-    target_head: Head,
-    target_vocab: int,
-    target_hidden: int,
-    dtype: torch.dtype,
-    device: torch.device | str,
-    *,
-    target_layers: int,
-    revision: str | None = None,
-    name: str | None = None,
-) -> MedusaDrafter:
-    """Loads published Medusa heads from a folder or a Hub id, for a target of the given dimensions.
+def load_medusa(source: str | Path, fitting: Fitting, target_head: Head, *, name: str | None = None) -> MedusaDrafter:
+    """Loads published Medusa heads from a folder or a Hub id.
 
     `medusa_config` tells the layouts. Only safetensors are read: the heads that are published as `medusa_lm_head.pt`
     alone have to be converted first. Raises ModelUnavailable (nothing there, unreadable, pickled), UnsupportedModel (a
     config or tensors that are not implemented) or Incompatible (made for another target, told before the weights are
     read).
     """
-    folder = checkpoint_folder(source, revision)
+    folder = checkpoint_folder(source)
     config = MedusaConfig.from_folder(folder)
-    config.check_target(target_hidden, target_vocab)
+    config.check_target(fitting.hidden, fitting.vocab)
     with torch.device("meta"):
-        model = MedusaModel(config, target_vocab)
-    fill_module(model, folder, dtype, torch.device(device), config.module_name)
-    return MedusaDrafter(model, target_head, target_vocab, target_layers, name or Path(source).name)
+        model = MedusaModel(config, fitting.vocab)
+    fill_module(model, folder, fitting.dtype, fitting.device, config.module_name)
+    return MedusaDrafter(model, target_head, fitting.vocab, fitting.layers, name or Path(source).name)

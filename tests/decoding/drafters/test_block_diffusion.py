@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from decoding.drafters.base import Observation, no_next
 from decoding.drafters.block_diffusion import BlockDiffusionDrafter, load_block_diffusion
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig, default_target_layer_ids
 from decoding.drafters.block_diffusion_model import block_mask
+from decoding.drafters.fitting import Fitting
 from decoding.drafters.network import rotation
 from decoding.errors import BadRequest, Incompatible, ModelUnavailable, UnsupportedModel
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
@@ -30,6 +32,7 @@ SHAPE: dict[str, Any] = {
     "vocab": 48,
     "seed": 0,
 }
+FITTING = Fitting(SHAPE["vocab"], SHAPE["hidden"], SHAPE["target_layers"])
 SLIDING = {
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
     "sliding_window": 6,
@@ -50,12 +53,9 @@ def target_parts(seed: int = 9) -> tuple[nn.Embedding, nn.Linear]:
     return nn.Embedding(SHAPE["vocab"], SHAPE["hidden"]), nn.Linear(SHAPE["hidden"], SHAPE["vocab"], bias=False)
 
 
-def load(folder: Path, **changed: Any) -> BlockDiffusionDrafter:
+def load(folder: Path, name: str | None = None, **changed: int) -> BlockDiffusionDrafter:
     embed, head = target_parts()
-    dimensions = {"target_vocab": SHAPE["vocab"], "target_hidden": SHAPE["hidden"], "target_layers": 6} | changed
-    return load_block_diffusion(
-        folder, target_embedding=embed, target_head=head, dtype=torch.float32, device="cpu", **dimensions
-    )
+    return load_block_diffusion(folder, replace(FITTING, **changed), embed, head, name=name)
 
 
 def observation(features: Tensor) -> Observation:
@@ -165,9 +165,8 @@ def test_scale_multiplier_and_soft_cap(tmp_path: Path) -> None:
 def test_plain_callables_serve_as_embedding_and_head(folder: Path) -> None:
     embed, head = target_parts()
     plain = load_block_diffusion(
-        folder, lambda ids: embed.weight[ids].bfloat16(), lambda x: x.float() @ head.weight.T, 48, 32,
-        torch.float32, "cpu", target_layers=6,
-    )  # fmt: skip
+        folder, FITTING, lambda ids: embed.weight[ids].bfloat16(), lambda x: x.float() @ head.weight.T
+    )
     plain.begin(2)
     plain.observe(observation(features_of(2).bfloat16()))
     logits = plain.logits(5)
@@ -177,9 +176,7 @@ def test_plain_callables_serve_as_embedding_and_head(folder: Path) -> None:
 def test_bfloat16_is_near_float32(folder: Path) -> None:
     embed, head = target_parts()
     wide = load(folder)
-    narrow = load_block_diffusion(
-        folder, embed.bfloat16(), head.bfloat16(), 48, 32, torch.bfloat16, "cpu", target_layers=6
-    )
+    narrow = load_block_diffusion(folder, replace(FITTING, dtype=torch.bfloat16), embed.bfloat16(), head.bfloat16())
     results = []
     for drafter in (wide, narrow):
         drafter.begin(9)
@@ -220,9 +217,9 @@ def test_every_disagreement_of_the_tensors_is_in_one_error(folder: Path) -> None
 @pytest.mark.parametrize(
     ("changed", "numbers"),
     [
-        ({"target_hidden": 64}, "hidden size of 32.*64"),
-        ({"target_layers": 7}, "number of layers of 6.*7"),
-        ({"target_vocab": 50}, "vocabulary of 48.*50"),
+        ({"hidden": 64}, "hidden size of 32.*64"),
+        ({"layers": 7}, "number of layers of 6.*7"),
+        ({"vocab": 50}, "vocabulary of 48.*50"),
     ],
 )
 def test_another_target_is_refused_with_both_numbers(folder: Path, changed: dict[str, int], numbers: str) -> None:

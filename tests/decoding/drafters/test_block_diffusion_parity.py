@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 from decoding.drafters.base import Observation, no_next
 from decoding.drafters.block_diffusion import BlockDiffusionDrafter, load_block_diffusion
+from decoding.drafters.fitting import Fitting
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
 from tests.decoding.drafters.official_dflash import official_model
 
@@ -83,13 +84,9 @@ def checkpoint(folder: Path, variant: str, *, vocab: int = VOCAB, mask: int = MA
 def ours(folder: Path, target: Any) -> BlockDiffusionDrafter:
     return load_block_diffusion(
         folder,
+        Fitting(target.config.vocab_size, HIDDEN, TARGET_LAYERS),
         target.get_input_embeddings(),
         target.get_output_embeddings(),
-        target.config.vocab_size,
-        HIDDEN,
-        torch.float32,
-        "cpu",
-        target_layers=TARGET_LAYERS,
     )
 
 

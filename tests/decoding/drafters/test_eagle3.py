@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from decoding.drafters.base import Candidates, Observation, no_next
 from decoding.drafters.eagle3 import Eagle3Drafter, load_eagle3
+from decoding.drafters.fitting import Fitting
 from decoding.errors import Incompatible, NonFiniteLogits
 from tests.decoding.drafters.eagle3_checkpoint import SHAPE, write_eagle3_checkpoint
 from tests.decoding.drafters.eagle3_reference import reference_logprobs
@@ -34,9 +35,9 @@ def target_embedding() -> nn.Embedding:
     return nn.Embedding(VOCAB, HIDDEN)
 
 
-def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu", **changed: Any) -> Eagle3Drafter:
-    dimensions = {"target_vocab": VOCAB, "target_hidden": HIDDEN, "target_layers": LAYERS} | changed
-    return load_eagle3(folder, target_embedding().to(device, dtype), dtype=dtype, device=device, **dimensions)
+def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Eagle3Drafter:
+    fitting = Fitting(VOCAB, HIDDEN, LAYERS, dtype, torch.device(device))
+    return load_eagle3(folder, fitting, target_embedding().to(device, dtype))
 
 
 class Text:

@@ -1,7 +1,7 @@
 """What Medusa heads compute, and which token each of them tells."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Observation, no_next
+from decoding.drafters.fitting import Fitting
 from decoding.drafters.medusa import MedusaDrafter, load_medusa
 from decoding.errors import Incompatible
 from decoding.target import Target
@@ -19,15 +20,16 @@ from tests.decoding.drafters.medusa_checkpoint import LAYOUTS, write_medusa_chec
 from tests.decoding.test_lossless import run
 from tests.tiny_models import FAMILIES, tiny_target
 
+FITTING = Fitting(vocab=48, hidden=32, layers=6)
+
 
 def target_head(seed: int = 9) -> nn.Linear:
     torch.manual_seed(seed)
     return nn.Linear(32, 48, bias=False)
 
 
-def load(folder: Path, **changed: Any) -> MedusaDrafter:
-    given = {"target_vocab": 48, "target_hidden": 32, "target_layers": 6, "dtype": torch.float32} | changed
-    return load_medusa(folder, given.pop("target_head", target_head()), device="cpu", **given)
+def load(folder: Path, name: str | None = None, **changed: int) -> MedusaDrafter:
+    return load_medusa(folder, replace(FITTING, **changed), target_head(), name=name)
 
 
 def observation(features: Tensor | None, rows: int | None = None) -> Observation:
@@ -129,7 +131,8 @@ def test_features_are_checked_and_not_kept(folder: Path) -> None:
 
 def test_bfloat16_is_near_float32(folder: Path) -> None:
     results = []
-    for drafter in (load(folder), load(folder, dtype=torch.bfloat16, target_head=target_head().bfloat16())):
+    narrow = load_medusa(folder, replace(FITTING, dtype=torch.bfloat16), target_head().bfloat16())
+    for drafter in (load(folder), narrow):
         drafter.begin(3)
         drafter.observe(observation(features_of(3)))
         results.append(drafter.logits(5))

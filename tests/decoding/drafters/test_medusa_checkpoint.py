@@ -116,8 +116,8 @@ def test_tensors_of_something_else_are_told_by_name(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "numbers"),
     [
-        ({"target_hidden": 64}, "hidden size of 32; this one's is 64"),
-        ({"target_vocab": 50}, "vocabulary of 48; this one's is 50"),
+        ({"hidden": 64}, "hidden size of 32; this one's is 64"),
+        ({"vocab": 50}, "vocabulary of 48; this one's is 50"),
     ],
 )
 def test_another_target_is_refused_with_both_numbers(
@@ -125,7 +125,7 @@ def test_another_target_is_refused_with_both_numbers(
 ) -> None:
     folder = write_medusa_checkpoint(tmp_path, layout=layout)
     monkeypatch.setattr("decoding.drafters.medusa.fill_module", lambda *_: pytest.fail("weights were read"))
-    if layout == "shared" and "target_vocab" in changed:
+    if layout == "shared" and "vocab" in changed:
         return  # nothing in it speaks of a vocabulary, and it takes on the target's
     with pytest.raises(Incompatible, match=numbers):
         load(folder, **changed)
@@ -223,4 +223,4 @@ def test_dimensions_that_the_config_says_are_held_against_the_tensors(tmp_path: 
     folder = write_medusa_checkpoint(tmp_path, layout="vllm", hidden_size=40)
     assert MedusaConfig.from_folder(folder).hidden == 40
     with pytest.raises(UnsupportedModel, match=r"0\.0\.linear\.weight \[32, 32\] instead of \[40, 40\]"):
-        load(folder, target_hidden=40)
+        load(folder, hidden=40)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from decoding.drafters.base import Observation, no_next
 from decoding.drafters.block_diffusion import BlockDiffusionDrafter, load_block_diffusion
+from decoding.drafters.fitting import Fitting
 from decoding.errors import Incompatible
 from decoding.training.block_diffusion import BlockRecipe, Blocks, BlockTrainer, block_states, sample_blocks
 from decoding.training.corpus import Example
@@ -143,9 +144,8 @@ def test_an_exported_drafter_gives_the_same_marginals(vocabulary: int, tmp_path:
     trainer = trainer_of(examples, vocabulary)
     export_folder(tmp_path, trainer.published(), "# card")
     loaded = load_block_diffusion(
-        tmp_path, whole.embed, whole.head, whole.vocab_size, whole.hidden_size, torch.float32, "cpu",
-        target_layers=whole.layers, head_over=whole.head_over,
-    )  # fmt: skip
+        tmp_path, Fitting(VOCAB, 32, LAYERS), whole.embed, whole.head, head_over=whole.head_over
+    )
     text, anchor = torch.tensor(examples[0].tokens), 7
     features = LiveFeatures(whole, examples).padded([0], TAPS)[0][0]
     drafter = BlockDiffusionDrafter(trainer.model, whole.embed, whole.head, VOCAB, "trained")
@@ -177,10 +177,7 @@ def test_another_target_is_refused_with_both_sides_named(change: dict[str, int],
     (tmp_path / "model.safetensors").write_bytes(b"")  # it is refused before its weights are read
     sizes = {"vocab": VOCAB, "hidden": 32, "layers": LAYERS, **change}
     with pytest.raises(Incompatible, match=words):
-        load_block_diffusion(
-            tmp_path, target().embed, target().head, sizes["vocab"], sizes["hidden"], torch.float32, "cpu",
-            target_layers=sizes["layers"],
-        )  # fmt: skip
+        load_block_diffusion(tmp_path, Fitting(**sizes), target().embed, target().head)
 
 
 def test_bfloat16_autocast_gives_nearly_the_same_loss() -> None:

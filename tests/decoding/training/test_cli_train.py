@@ -13,6 +13,7 @@ from decoding.__main__ import main
 from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.checkpoint import tensor_shapes
 from decoding.drafters.eagle3 import load_eagle3
+from decoding.drafters.fitting import Fitting
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.models import load_causal_lm
 from decoding.training import profiles, scribe, workshop
@@ -94,9 +95,9 @@ def check(kind: str, folder: Path, whole: Any) -> None:
     """The checkpoint is one that its reader takes."""
     embed, head = whole.get_input_embeddings(), whole.get_output_embeddings()
     if kind == "block-diffusion":
-        load_block_diffusion(folder, embed, head, VOCAB, 32, DTYPE, "cpu", target_layers=LAYERS)
+        load_block_diffusion(folder, Fitting(VOCAB, 32, LAYERS, DTYPE), embed, head)
     elif kind == "eagle3":
-        load_eagle3(folder, embed, VOCAB, 32, DTYPE, "cpu", target_layers=LAYERS)
+        load_eagle3(folder, Fitting(VOCAB, 32, LAYERS, DTYPE), embed)
     elif kind == "llama":
         assert load_causal_lm(str(folder), "float32", "cpu", with_tokenizer=False).config.vocab_size == VOCAB
     else:

@@ -10,6 +10,7 @@ from torch import Tensor
 from decoding.drafters.base import Observation, no_next
 from decoding.drafters.eagle3 import Eagle3Drafter, load_eagle3
 from decoding.drafters.eagle3_config import Eagle3Config
+from decoding.drafters.fitting import Fitting
 from decoding.errors import Incompatible
 from decoding.training import eagle3
 from decoding.training.corpus import Example
@@ -147,9 +148,7 @@ def test_an_exported_drafter_gives_the_same_candidates(tmp_path: Path) -> None:
     examples, whole = texts(4), target()
     trainer = trainer_of(examples)
     export_folder(tmp_path, trainer.published(), "# card")
-    loaded = load_eagle3(
-        tmp_path, whole.embed, whole.vocab_size, whole.hidden_size, torch.float32, "cpu", target_layers=whole.layers
-    )
+    loaded = load_eagle3(tmp_path, Fitting(VOCAB, 32, LAYERS), whole.embed)
     common = trainer.teacher.common
     assert loaded._target_id.tolist() == common.ids.tolist()
     assert torch.equal(loaded.model.t2d, common.place >= 0)
@@ -171,10 +170,7 @@ def test_another_target_is_refused_with_both_sides_named(change: dict[str, int],
     (tmp_path / "model.safetensors").write_bytes(b"")  # it is refused before its weights are read
     sizes = {"vocab": VOCAB, "hidden": 32, "layers": LAYERS, **change}
     with pytest.raises(Incompatible, match=words):
-        load_eagle3(
-            tmp_path, target().embed, sizes["vocab"], sizes["hidden"], torch.float32, "cpu",
-            target_layers=sizes["layers"],
-        )  # fmt: skip
+        load_eagle3(tmp_path, Fitting(**sizes), target().embed)
 
 
 def test_bfloat16_autocast_gives_nearly_the_same_loss() -> None:
