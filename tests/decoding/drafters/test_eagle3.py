@@ -1,6 +1,7 @@
 """The EAGLE-3 drafter equals a plain implementation on every path of every round, whatever was committed before."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ def target_embedding() -> nn.Embedding:
     return nn.Embedding(VOCAB, HIDDEN)
 
 
-def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Eagle3Drafter:
-    fitting = Fitting(VOCAB, HIDDEN, LAYERS, dtype, torch.device(device))
+def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu", **changed: int) -> Eagle3Drafter:
+    fitting = replace(Fitting(VOCAB, HIDDEN, LAYERS, dtype, torch.device(device)), **changed)
     return load_eagle3(folder, fitting, target_embedding().to(device, dtype))
 
 

@@ -125,10 +125,10 @@ def test_a_mapping_that_leads_nowhere_or_twice_to_one_token(folder: Path, d2t: T
 @pytest.mark.parametrize(
     ("said", "changed", "numbers"),
     [
-        ({}, {"target_hidden": 64}, "hidden size of 32; this one's is 64"),
-        ({"num_target_layers": 9}, {"target_layers": 12}, "number of layers of 9; this one's is 12"),
-        ({}, {"target_vocab": 50}, "vocabulary of 48; this one's is 50"),
-        ({}, {"target_layers": 6}, "at least 7 layers; this one has 6"),
+        ({}, {"hidden": 64}, "hidden size of 32; this one's is 64"),
+        ({"num_target_layers": 9}, {"layers": 12}, "number of layers of 9; this one's is 12"),
+        ({}, {"vocab": 50}, "vocabulary of 48; this one's is 50"),
+        ({}, {"layers": 6}, "at least 7 layers; this one has 6"),
         ({"eagle_aux_hidden_state_layer_ids": [1, 2, 9]}, {}, "hidden state 9; the target has 9 layers"),
     ],
 )
