@@ -30,17 +30,5 @@ class KernelLinear(nn.Linear):
         return product.view(*input.shape[:-1], self.out_features)
 
 
-def use_kernels(module: nn.Module) -> None:
-    """Replaces the linear layers among the children of `module` and below."""
-    found = [
-        (parent, name, child)
-        for parent in module.modules()
-        for name, child in parent.named_children()
-        if type(child) is nn.Linear
-    ]
-    for parent, name, child in found:
-        setattr(parent, name, KernelLinear(child))
-
-
 def _numbers(tensor: Tensor) -> Floats:
     return cast(Floats, np.ascontiguousarray(tensor.detach().numpy()))

@@ -16,11 +16,11 @@ from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_m
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
 from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
 from decoding.drafters.fitting import Fitting
+from decoding.drafters.host_context import HostContext
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
 from decoding.host_layers import HostLayers
-from decoding.kernel_linear import use_kernels
 from decoding.kernels.crew import AVAILABLE
 from decoding.marginals import top_marginals
 from decoding.types import Marginals
@@ -53,9 +53,8 @@ class BlockDiffusionDrafter(OnePassDrafter):
         self._block_ids = torch.full(
             (self.config.block_size,), self.config.mask_token_id, dtype=torch.int64, device=self._device
         )
-        self._host_layers = _host_layers(model)
-        if self._host_layers is not None:
-            use_kernels(model)
+        self._host_layers = layers = _host_layers(model)
+        self._host_context = None if layers is None else HostContext(layers, model.fc, model.hidden_norm)
         self._run: _Run | None = None
 
     @torch.inference_mode()
@@ -120,7 +119,12 @@ class BlockDiffusionDrafter(OnePassDrafter):
             features = torch.cat(run.heard)
             run.heard.clear()
             end = run.length + len(features)
-            self.model.remember(features, run.cache, run.length, run.rotation[run.length : end])
+            rotation = run.rotation[run.length : end]
+            if self._host_context is None:
+                self.model.remember(features, run.cache, run.length, rotation)
+            else:
+                keys, values = run.slabs
+                self._host_context.read(features, rotation.cos, rotation.sin, keys, values, run.length)
             run.length = end
 
     def end(self) -> None:

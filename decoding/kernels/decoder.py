@@ -120,7 +120,7 @@ def _norm_rows(weights: Weights, run: Pass, place: int, step: int) -> None:
             for i in range(hidden):
                 x[i] += run.added[row, i]
         normed = run.final[row] if last else run.normed[row]
-        _normalise(x, weight, weights.epsilon, normed)
+        normalise(x, weight, weights.epsilon, normed)
         slot = run.slot[layer] if place % 2 == 0 else -1
         if slot >= 0:
             kept = normed if last else x
@@ -131,7 +131,7 @@ def _norm_rows(weights: Weights, run: Pass, place: int, step: int) -> None:
 
 
 @compiled_with({"contract", "reassoc"})
-def _normalise(x: Floats, weight: Floats, epsilon: float, out: Floats) -> None:
+def normalise(x: Floats, weight: Floats, epsilon: float, out: Floats) -> None:
     """RMSNorm of one row."""
     total = np.float32(0.0)
     for i in range(len(x)):
@@ -184,8 +184,8 @@ def _rotate(weights: Weights, run: Pass, layer: int, step: int) -> None:
             part = qkv[start : start + head_dim]
             if len(weights.head_norm) > 0:
                 weight = weights.head_norm[layer, 0 if start < outs_q else 1]
-                _normalise(part, weight, weights.epsilon, part)
-            _turn(part, run.cos[row], run.sin[row])
+                normalise(part, weight, weights.epsilon, part)
+            turn(part, run.cos[row], run.sin[row])
         place = run.past + row
         for head in range(kv_heads):
             for i in range(head_dim):
@@ -196,7 +196,7 @@ def _rotate(weights: Weights, run: Pass, layer: int, step: int) -> None:
 
 
 @compiled
-def _turn(part: Floats, cos: Floats, sin: Floats) -> None:
+def turn(part: Floats, cos: Floats, sin: Floats) -> None:
     half = len(part) // 2
     for i in range(half):
         low, high = part[i], part[i + half]

@@ -1,0 +1,106 @@
+"""Keys and values that all layers of a DFlash drafter keep of committed tokens, in one call.
+
+A round commits a few tokens. What they are read with (`fc`, a norm, and keys and values of each layer) is little work,
+but many small operations of a library.
+"""
+
+from typing import NamedTuple
+
+from decoding.kernels import compiled
+from decoding.kernels.crew import Marks, done, take, wait
+from decoding.kernels.decoder import K, V, Weights, normalise, turn
+from decoding.kernels.linear import project, unit_of, units_of
+from decoding.kernels.tiles import product
+from decoding.types import Floats
+
+READING_STEPS = 4
+
+
+class Reading(NamedTuple):
+    """Committed tokens that are read."""
+
+    features: Floats
+    """`[rows, taps * hidden]`."""
+    fc: int
+    """Address of the matrix `[hidden, taps * hidden]`."""
+    norm: Floats
+    """`[hidden]`."""
+    cos: Floats
+    sin: Floats
+    """`[rows, head_dim]` of the rotary embedding; the first half of `sin` is negated."""
+    keys: Floats
+    values: Floats
+    """`[layers, kv_heads, capacity, head_dim]`; the rows are written behind `past`."""
+    past: int
+    context: Floats
+    """`[rows, hidden]`: scratch, as is the next one."""
+    kv: Floats
+    """`[rows, layers * 2 * kv]`: each layer's keys, then its values."""
+    marks: Marks
+
+
+@compiled
+def read_context(weights: Weights, run: Reading) -> None:
+    """Every thread of a crew calls it with the same arguments."""
+    project(run.features, run.fc, run.context, run.marks, 0)
+    _norm_rows(weights, run, 1)
+    _project_in(weights, run, 2)
+    _keep(weights, run, 3)
+
+
+@compiled
+def _norm_rows(weights: Weights, run: Reading, step: int) -> None:
+    while True:
+        row = take(run.marks, step)
+        if row >= len(run.context):
+            break
+        normalise(run.context[row], run.norm, weights.epsilon, run.context[row])
+        done(run.marks, step)
+    wait(run.marks, step, len(run.context))
+
+
+@compiled
+def _project_in(weights: Weights, run: Reading, step: int) -> None:
+    """Keys and values of all layers: they read the same rows."""
+    rows, hidden = run.context.shape
+    width = run.kv.shape[1]
+    outs = run.keys.shape[1] * run.keys.shape[3]
+    each = units_of(outs)
+    units = 2 * len(run.keys) * each
+    while True:
+        unit = take(run.marks, step)
+        if unit >= units:
+            break
+        place, start = unit // each, unit % each * unit_of(outs)
+        w = weights.address[place // 2, K if place % 2 == 0 else V] + 4 * start * hidden
+        y = run.kv.ctypes.data + 4 * (place * outs + start)
+        product(run.context.ctypes.data, rows, hidden, w, min(unit_of(outs), outs - start), hidden, y, width)
+        done(run.marks, step)
+    wait(run.marks, step, units)
+
+
+@compiled
+def _keep(weights: Weights, run: Reading, step: int) -> None:
+    """Biases, norms and rotary embeddings, and into the cache."""
+    rows, (layers, kv_heads, _, head_dim) = len(run.context), run.keys.shape
+    outs = kv_heads * head_dim
+    behind = weights.bias.shape[1] - 2 * outs
+    while True:
+        row = take(run.marks, step)
+        if row >= rows:
+            break
+        place = run.past + row
+        for layer in range(layers):
+            kv = run.kv[row, 2 * layer * outs : 2 * (layer + 1) * outs]
+            for i in range(2 * outs):
+                kv[i] += weights.bias[layer, behind + i]
+            for head in range(kv_heads):
+                key = kv[head * head_dim : (head + 1) * head_dim]
+                if len(weights.head_norm) > 0:
+                    normalise(key, weights.head_norm[layer, 1], weights.epsilon, key)
+                turn(key, run.cos[row], run.sin[row])
+                for i in range(head_dim):
+                    run.keys[layer, head, place, i] = key[i]
+                    run.values[layer, head, place, i] = kv[outs + head * head_dim + i]
+        done(run.marks, step)
+    wait(run.marks, step, rows)
