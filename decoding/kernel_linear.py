@@ -1,7 +1,7 @@
 """A float32 linear layer on a CPU whose product is the kernels' (see `kernels.tiles`).
 
-For networks that run on the kernels throughout. Among torch's own operations it would be slow: torch's threads go on
-looking for work for milliseconds after each of them, on the cores that the kernels' threads need.
+For heads behind networks that run on the kernels throughout. Among torch's own operations it would be slow: torch's
+threads go on looking for work for milliseconds after each of them, on the cores that the kernels' threads need.
 """
 
 from typing import cast

@@ -15,7 +15,6 @@ from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Drafter, StepwiseDrafter
 from decoding.errors import BadRequest
 from decoding.fit import DrafterInfo, require_fit
-from decoding.kernel_linear import KernelLinear
 from decoding.kernels.prepare import prepare
 from decoding.kv_cache import free_memory
 from decoding.memory import tensor_bytes
@@ -173,12 +172,9 @@ def _facts_of_target(name: str, target: Target, note: str) -> Loaded:
 
 def _facts_of_drafter(name: str, drafter: Drafter, target: Target) -> Loaded:
     network = getattr(drafter, "model", None)
+    module: nn.Module | None = network
     if isinstance(network, Target):
-        kernels = network.runs_on_kernels
-        module: nn.Module | None = network.model if network is not target else None
-    else:
-        module = network
-        kernels = module is not None and any(isinstance(part, KernelLinear) for part in module.modules())
+        module = network.model if network is not target else None
     first = next(module.parameters()) if module is not None else None
     return Loaded(
         id=name,
@@ -188,7 +184,7 @@ def _facts_of_drafter(name: str, drafter: Drafter, target: Target) -> Loaded:
         device=str(first.device) if first is not None else str(target.device) if network is target else "cpu",
         dtype=_named(first.dtype) if first is not None else _named(target.dtype) if network is target else "",
         since=_now(),
-        kernels=kernels,
+        kernels=drafter.runs_on_kernels,
     )
 
 

@@ -235,7 +235,8 @@ class TargetContext:
             return None
         if len(path) == int(path[-1]) + 1:
             return self._features[: len(path)]
-        return self._features[torch.from_numpy(path.astype(np.int64)).to(self._features.device)]
+        # Not by subscript: on a CPU that starts torch's threads, which then stand in the way of the kernels'.
+        return self._features.index_select(0, torch.from_numpy(path.astype(np.int64)).to(self._features.device))
 
     def close(self) -> None:
         """Frees the cache."""

@@ -35,6 +35,10 @@ class Autoregressive(StepwiseDrafter):
         self.vocab_size = vocab_size
         self.begin(0)
 
+    @property
+    def runs_on_kernels(self) -> bool:
+        return self.model.runs_on_kernels
+
     def begin(self, capacity: int) -> None:
         self._cache = PreallocatedCache(capacity, self.model.layers)
         self._length = 0

@@ -73,6 +73,11 @@ class Drafter(ABC):
     """What its nodes are marked with."""
     gives_logprobs: bool = True
 
+    @property
+    def runs_on_kernels(self) -> bool:
+        """Whether this project's kernels run its layers, instead of torch or transformers."""
+        return False
+
     @abstractmethod
     def begin(self, capacity: int) -> None:
         """A new run of at most `capacity` committed and drafted positions."""

@@ -57,6 +57,10 @@ class BlockDiffusionDrafter(OnePassDrafter):
         self._host_context = None if layers is None else HostContext(layers, model.fc, model.hidden_norm)
         self._run: _Run | None = None
 
+    @property
+    def runs_on_kernels(self) -> bool:
+        return self._host_layers is not None
+
     @torch.inference_mode()
     def begin(self, capacity: int) -> None:
         """Allocates the context of at most `capacity` positions, with room for one block behind it."""

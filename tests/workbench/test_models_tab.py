@@ -76,7 +76,7 @@ def test_what_is_loaded_is_told_with_its_own_parameters_and_bytes(folder: Path) 
     facts = loaded[str(folder)]
     assert (facts.role, facts.parameters, facts.device, facts.dtype) == ("target", weights, "cpu", "float32")
     assert weights * 4 <= facts.bytes < weights * 4 * 1.2
-    assert facts.kernels is target.runs_on_kernels
+    assert facts.kernels is loaded["self"].kernels is target.runs_on_kernels
     assert (loaded["self"].bytes, loaded["self"].parameters) == (0, 0)
     assert loaded["transition-matrix"].role == "retrieval source"
     assert loaded["transition-matrix"].bytes >= 97 * 8 * 4
