@@ -17,7 +17,7 @@ from decoding.errors import Incompatible
 from decoding.kernels.grafted_selection import Copied, Drafted, Plan, Weights, pop_plan
 from decoding.marginals import top_marginals
 from decoding.strategies import make_strategy
-from decoding.strategies.copying import LENGTHS, MOST, Chain, CopiedText, CopyRates
+from decoding.strategies.copying import LENGTHS, LOOKED_AT, MOST, Chain, CopiedText, CopyRates
 from decoding.strategies.ddtree_graft import DDTreeGraft, DDTreeGraftSettings
 from decoding.strategies.graft_plan import GraftPlan, Rates, columns
 from decoding.tree import depths
@@ -306,6 +306,23 @@ def test_a_copy_is_what_followed_the_longest_match() -> None:
     assert text.chain(9).token.tolist() == [6, 7, 8, 9] * (MOST // 4)
     assert text.chain(5).token.tolist() == [], "a match of one token is left to the matrix"
     assert CopiedText([1, 2] * 100).chain(1).token.tolist() == [2, 1] * (MOST // 2)
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.integers(0, 3))
+def test_a_copy_comes_from_the_latest_of_the_longest_matches(tokens: list[int], root: int) -> None:
+    token, place, matched = CopiedText(tokens).chain(root)
+    whole = [*tokens, root]
+    places = {n: [at for at in range(n, len(tokens) + 1) if tokens[at - n : at] == whole[-n:]] for n in range(2, 62)}
+    longest = max((n for n in places if places[n]), default=0)
+    assert matched == longest
+    if longest:
+        assert place == places[longest][-1]
+        assert token.tolist() == np.resize(whole[place:], MOST).tolist()
+
+
+def test_where_the_root_is_said_over_and_over_the_first_match_is_copied() -> None:
+    text = CopiedText([8, 1, 2, *[1, 3] * LOOKED_AT, 8])
+    assert text.chain(1).place == 2
 
 
 def test_a_text_that_repeats_itself_is_copied_beyond_the_block(drafter: GivenLogits) -> None:
