@@ -15,7 +15,7 @@ from decoding.marginals import top_marginals
 from decoding.sampling import Sampling, draw_with_replacement, draw_without_replacement, probabilities
 from decoding.template import Template
 from decoding.tree import TreeBuilder, children
-from decoding.types import Floats, Ints, Marginals, Tree
+from decoding.types import Ints, Marginals, Tree
 
 SHOWN_MARGINALS = 8
 """How many tokens of each position are kept to be looked at."""
@@ -59,7 +59,6 @@ def draw_tree(
     marginals = None
     if isinstance(drafter, OnePassDrafter):
         logits = drafter.logits(root)
-        _require_usable(logits, drafter)
         marginals = in_target_ids(top_marginals(logits, SHOWN_MARGINALS), drafter.draft_tokens)
         filling = _Filling(drafter, root, drawn, rng, drafter.draft_tokens)
         ask = _one_pass(_rows(logits, sampling))
@@ -131,23 +130,25 @@ class _Filling:
             token, logprob = self._draw(rows, len(frontier), max(map(len, wanted)))
             self._remember(rows.probs, list(frontier))
             following: dict[int, int] = {}
-            for line, (node, places) in enumerate(zip(frontier, wanted, strict=True)):
-                for rank, place in enumerate(places):
-                    if token[line, rank] < 0:
+            for node, places, tokens, logprobs in zip(frontier, wanted, token, logprob, strict=True):
+                for place, drawn, weight in zip(places, tokens, logprobs, strict=False):
+                    if drawn < 0:
                         break
-                    child = self.builder.add(node, token[line, rank], logprob[line, rank], self.source)
+                    child = self.builder.add(node, drawn, weight, self.source)
                     self.nodes.append(child)
                     following.setdefault(child, place)
             frontier = following
 
-    def _draw(self, rows: _Rows, nodes: int, count: int) -> tuple[Ints, Floats]:
+    def _draw(self, rows: _Rows, nodes: int, count: int) -> tuple[list[list[int]], list[list[float]]]:
         """Tokens `[nodes, count]` (-1 where nothing is left) and their log-probabilities at temperature 1."""
         draw = draw_with_replacement if self.drawn is Drawn.INDEPENDENT else draw_without_replacement
         token = draw(rows.probs.expand(nodes, -1), count, self.rng)
         logprob = rows.logits.expand(nodes, -1).gather(1, token.clamp_min(0)) - rows.normaliser
         packed = torch.cat([token.to(torch.int32), logprob.clamp_max_(0.0).view(torch.int32)], dim=1).cpu().numpy()
         found, logprobs = packed[:, :count], packed[:, count:].view(np.float32)
-        return found if self.draft_tokens is None else np.where(found < 0, -1, self.draft_tokens[found]), logprobs
+        if self.draft_tokens is not None:
+            found = np.where(found < 0, -1, self.draft_tokens[found])
+        return found.tolist(), logprobs.tolist()
 
     def _remember(self, probs: Tensor, nodes: list[int]) -> None:
         first = sum(map(len, self.probs))
