@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from decoding.kernels import compiled
 from decoding.kernels.crew import Marks, done, take, wait
-from decoding.kernels.decoder import K, V, Weights, normalise, turn
+from decoding.kernels.decoder import K, V, Weights, keep, normalise, settle_head
 from decoding.kernels.linear import project, unit_of, units_of
 from decoding.kernels.tiles import product
 from decoding.types import Floats
@@ -89,18 +89,12 @@ def _keep(weights: Weights, run: Reading, step: int) -> None:
         row = take(run.marks, step)
         if row >= rows:
             break
-        place = run.past + row
         for layer in range(layers):
             kv = run.kv[row, 2 * layer * outs : 2 * (layer + 1) * outs]
             for i in range(2 * outs):
                 kv[i] += weights.bias[layer, behind + i]
-            for head in range(kv_heads):
-                key = kv[head * head_dim : (head + 1) * head_dim]
-                if len(weights.head_norm) > 0:
-                    normalise(key, weights.head_norm[layer, 1], weights.epsilon, key)
-                turn(key, run.cos[row], run.sin[row])
-                for i in range(head_dim):
-                    run.keys[layer, head, place, i] = key[i]
-                    run.values[layer, head, place, i] = kv[outs + head * head_dim + i]
+            for start in range(0, outs, head_dim):
+                settle_head(weights, layer, 1, kv[start : start + head_dim], run.cos[row], run.sin[row])
+            keep(run.keys[layer], run.values[layer], run.past + row, kv)
         done(run.marks, step)
     wait(run.marks, step, rows)

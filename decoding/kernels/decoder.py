@@ -181,22 +181,34 @@ def _rotate(weights: Weights, run: Pass, layer: int, step: int) -> None:
         for i in range(len(qkv)):
             qkv[i] += weights.bias[layer, i]
         for start in range(0, outs_q + outs_k, head_dim):
-            part = qkv[start : start + head_dim]
-            if len(weights.head_norm) > 0:
-                weight = weights.head_norm[layer, 0 if start < outs_q else 1]
-                normalise(part, weight, weights.epsilon, part)
-            turn(part, run.cos[row], run.sin[row])
-        place = run.past + row
-        for head in range(kv_heads):
-            for i in range(head_dim):
-                run.keys[layer, head, place, i] = qkv[outs_q + head * head_dim + i]
-                run.values[layer, head, place, i] = qkv[outs_q + outs_k + head * head_dim + i]
+            norm = 0 if start < outs_q else 1
+            settle_head(weights, layer, norm, qkv[start : start + head_dim], run.cos[row], run.sin[row])
+        keep(run.keys[layer], run.values[layer], run.past + row, qkv[outs_q:])
         done(run.marks, step)
     wait(run.marks, step, rows)
 
 
 @compiled
-def turn(part: Floats, cos: Floats, sin: Floats) -> None:
+def settle_head(weights: Weights, layer: int, norm: int, part: Floats, cos: Floats, sin: Floats) -> None:
+    """Norm (0 of queries, 1 of keys) and rotary embedding of one head of one row."""
+    if len(weights.head_norm) > 0:
+        normalise(part, weights.head_norm[layer, norm], weights.epsilon, part)
+    _turn(part, cos, sin)
+
+
+@compiled
+def keep(keys: Floats, values: Floats, place: int, kv: Floats) -> None:
+    """Puts a row's keys and values, which stand side by side in `kv`, at `place` of a layer's cache."""
+    kv_heads, _, head_dim = keys.shape
+    outs = kv_heads * head_dim
+    for head in range(kv_heads):
+        for i in range(head_dim):
+            keys[head, place, i] = kv[head * head_dim + i]
+            values[head, place, i] = kv[outs + head * head_dim + i]
+
+
+@compiled
+def _turn(part: Floats, cos: Floats, sin: Floats) -> None:
     half = len(part) // 2
     for i in range(half):
         low, high = part[i], part[i + half]
