@@ -1,15 +1,14 @@
-"""Prompts of the kinds that a drafter of short chats is worst at, all from text that the target wrote itself.
+"""Prompts of the kinds that a drafter of short chats is worst at, nearly all from text that the target wrote itself.
 
-The target goes on with bare openings, outside any chat: news, encyclopaedia articles, German sentences, functions.
-These texts are cut to documents to summarise, sentences to translate, passages to answer from and docstrings to
-implement. Questions are user turns that it goes on with after an interrogative.
+The target goes on with bare openings, outside any chat: news, encyclopaedia articles, functions. These texts are cut to
+documents to summarise, passages to answer from and docstrings to implement. Questions are user turns that it goes on
+with after an interrogative. Only what is to be translated is not its own (its German is none): phrases put together.
 """
 
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 INTERROGATIVES = (
     "who", "who was the first", "who wrote", "what is the", "what does", "what year did", "when did", "when was the",
@@ -18,8 +17,6 @@ INTERROGATIVES = (
 QUESTION_TOKENS = 28
 PASSAGE = range(500, 1500)
 """Characters; two or three passages make a prompt."""
-SENTENCE = range(40, 260)
-"""Characters of a sentence to translate."""
 QUOTES = '"' * 3
 
 
@@ -31,14 +28,32 @@ class Opening:
     tokens: int
 
 
-GERMAN = (
-    "Die Kinder spielen seit heute Morgen im Garten hinter dem Haus.",
-    "Der Minister sagte am Dienstag, die Gespräche seien noch nicht beendet.",
-    "Das Hotel liegt ruhig und bietet einen schönen Blick auf den See.",
-    "Viele Unternehmen suchen in diesem Jahr vergeblich nach neuen Mitarbeitern.",
-    "Wer das Spiel gewinnt, steht am Sonntag im Finale.",
-    "Nach dem Unfall musste die Straße mehrere Stunden gesperrt werden.",
-)
+SUBJECTS = (
+    "Der Minister", "Die Regierung", "Ein Sprecher der Polizei", "Das Unternehmen", "Der neue Trainer", "Mein Bruder",
+    "Eine junge Frau aus Berlin", "Die Europäische Union", "Das Gericht in München", "Der Präsident", "Unser Nachbar",
+    "Die Universität", "Der Hersteller", "Das Hotel am See", "Die Gewerkschaft", "Der Verfasser des Buches",
+    "Eine Studie aus Schweden", "Der Bürgermeister", "Die Ärztin", "Das Museum", "Der Verein", "Die Bank",
+)  # fmt: skip
+PREDICATES = (
+    ("hat", "neue Maßnahmen gegen die steigenden Preise angekündigt"), ("wird", "mehr Geld für die Schulen ausgeben"),
+    ("hat", "die Gespräche mit den Nachbarländern abgebrochen"), ("musste", "den Flughafen für Stunden schließen"),
+    ("will", "das Spiel gegen die Mannschaft aus Spanien gewinnen"), ("hat", "einen Fehler in der Rechnung gefunden"),
+    ("bietet", "den Gästen ein Frühstück mit Blick auf die Berge"), ("sucht", "vergeblich nach Mitarbeitern"),
+    ("konnte", "die Ursache des Unfalls nicht klären"), ("hat", "das Fahrzeug mit einem leiseren Motor ausgestattet"),
+    ("warnt", "vor den Folgen des Klimawandels für die Landwirtschaft"), ("hat", "eine Klage der Anwohner abgewiesen"),
+    ("braucht", "nach der Operation viel Ruhe und Geduld"), ("plant", "den Bau von tausend Wohnungen in der Vorstadt"),
+    ("hat", "erstmals die Daten der Kunden veröffentlicht"), ("kennt", "die Geschichte der alten Brücke sehr gut"),
+    ("verkauft", "die Hälfte der Anteile an einen Konzern aus China"), ("möchte", "im Ausland eine Sprache lernen"),
+    ("hat", "die Wähler um Vertrauen gebeten"), ("zeigt", "Bilder und Briefe aus dem neunzehnten Jahrhundert"),
+)  # fmt: skip
+TIMES = (
+    "am Dienstag", "seit gestern", "in diesem Jahr", "nach langem Streit", "trotz der Kritik", "im vergangenen Monat",
+    "wegen des schlechten Wetters", "zum zweiten Mal", "vor der Wahl", "ohne Erfolg", "gegen Mittag", "in ganz Europa",
+)  # fmt: skip
+ENDINGS = (
+    ".", " .", ", sagte ein Sprecher.", ", obwohl die Zeit knapp ist.", ", wie die Zeitung berichtet.", "?",
+    ", weil viele Menschen darauf warten.", " , und zwar überall .", ", so der Bericht.", ", meinte er.",
+)  # fmt: skip
 SIGNATURES = (
     "words(text: str) -> int", "pairs(numbers: list[int], limit: int) -> bool", "digits(value: int) -> int",
     "numbers(values: List[int]) -> List[int]", "string(text: str) -> str", "letters(first: str, second: str) -> str",
@@ -58,7 +73,6 @@ OPENINGS = {
         "The national football team", "The human heart", "The novel tells", "Mount", "The company was founded in",
         "The television series", "The Constitution of", "The Roman Empire", "A cell is",
     ), 352),
-    "German": Opening(tuple(f"{first}\n{second}\n{third}\n" for first, second, third in permutations(GERMAN, 3)), 64),
     "function": Opening(tuple(
         f"{head}def {verb}_{rest}:\n    {QUOTES}" for head in ("", "from typing import List\n\n\n")
         for verb in ("count", "find", "remove", "sum", "sort", "check", "reverse", "filter", "largest", "common")
@@ -74,16 +88,26 @@ def beginnings(kind: str, count: int, rng: random.Random) -> list[str]:
     return [known[place % len(known)] for place in range(count)]
 
 
-def summaries(articles: Sequence[str]) -> list[str]:
-    """Articles to summarise, each up to its last whole sentence."""
-    return [f"Summarize: {whole}" for text in articles if len(whole := whole_sentences(text)) >= PASSAGE.start]
+def summaries(articles: Sequence[str], rng: random.Random) -> list[str]:
+    """Articles to summarise, each up to its last whole sentence; about half of them have another one behind them."""
+    whole = [text for article in articles if len(text := whole_sentences(article)) >= PASSAGE.start]
+    behind = rng.sample(whole, len(whole))
+    return [
+        f"Summarize: {text} {more}" if rng.random() < 0.5 else f"Summarize: {text}"
+        for text, more in zip(whole, behind, strict=True)
+    ]
 
 
-def translations(texts: Sequence[str]) -> list[str]:
-    """The first German sentence that each text adds to the three it begins with, to be translated."""
-    sentences = [line for text in texts for line in text.split("\n")[3:4]]
-    return [f"Translate German to English: {line}" for sentence in sentences
-            if len(line := sentence.strip()) in SENTENCE and line[-1] in ".!?"]  # fmt: skip
+def translations(count: int, rng: random.Random) -> list[str]:
+    """`count` German sentences put together from phrases, to be translated."""
+    return [f"Translate German to English: {_german(rng)}" for _ in range(count)]
+
+
+def _german(rng: random.Random) -> str:
+    who, (verb, what), when = rng.choice(SUBJECTS), rng.choice(PREDICATES), rng.choice(TIMES)
+    if rng.random() < 0.3:
+        who, when = when[0].upper() + when[1:], who[0].lower() + who[1:]
+    return f"{who} {verb} {when} {what}{rng.choice(ENDINGS)}"
 
 
 def passages(articles: Sequence[str]) -> list[str]:
@@ -92,11 +116,11 @@ def passages(articles: Sequence[str]) -> list[str]:
     return [text for text in found if len(text) >= PASSAGE.start]
 
 
-def retrieved(known: Sequence[str], count: int, rng: random.Random) -> list[str]:
-    """`count` times two or three passages, one a line, as a search would bring them."""
+def retrieved(known: Sequence[str], questions: Sequence[str], rng: random.Random) -> list[str]:
+    """Two or three passages before each question, one a line, as a search brings them: not all speak of it."""
     if len(known) < 3:
         return []
-    return ["\n".join(rng.sample(known, rng.choice((2, 3)))) for _ in range(count)]
+    return ["\n".join([*rng.sample(known, rng.choice((2, 3))), question]) for question in questions]
 
 
 def functions(texts: Sequence[str]) -> list[str]:

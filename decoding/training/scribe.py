@@ -24,6 +24,8 @@ MADE_UP = 1.0
 """Temperature of whole user turns that the target makes up."""
 LONG = 60
 """Tokens from which on a response is worth a summary."""
+ANSWERED = 5
+"""Sorts of look-alikes that are answered."""
 ANSWER = 112
 """Tokens of a response to a look-alike at most."""
 
@@ -69,17 +71,18 @@ class Scribe:
         return [first, self._continuations("tasks.jsonl", tasks, self.max_new_tokens)]
 
     def alike(self, count: int) -> list[Path]:
-        """Texts outside a chat, and answers to look-alikes made from them, `count` together."""
+        """Texts outside a chat, and answers to look-alikes of every sort, `count` together at most."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        rng, share = random.Random(self.seed), count // len(look_alikes.OPENINGS) // 2
+        rng, share = random.Random(self.seed), count // (len(look_alikes.OPENINGS) + ANSWERED)
         bare = {kind: self._bare(kind, share, rng) for kind in look_alikes.OPENINGS}
         whole = {kind: self._whole(path) for kind, path in bare.items()}
-        found = look_alikes.retrieved(look_alikes.passages(whole["encyclopaedia"] + whole["news"]), share, rng)
+        questions = self._questions(2 * share, rng)
+        known, half = look_alikes.passages(whole["encyclopaedia"] + whole["news"]), len(questions) // 2
         texts = {
-            "summary": look_alikes.summaries(whole["news"]),
-            "translation": look_alikes.translations(whole["German"]),
-            "retrieval": self._asked("retrieval", [f"{passages}\n" for passages in found], rng),
-            "trivia": self._asked("trivia", [""] * share, rng),
+            "summary": look_alikes.summaries(whole["news"], rng),
+            "translation": look_alikes.translations(share, rng),
+            "retrieval": look_alikes.retrieved(known, questions[:half], rng),
+            "trivia": questions[half:],
             "docstring": look_alikes.functions(whole["function"]),
         }
         return [*bare.values(), self._continuations("alike.jsonl", texts, ANSWER)]
@@ -90,22 +93,15 @@ class Scribe:
         prompts = [Prompt(kind, self._tokens(text), WARMTH) for text in texts]
         return self._written(f"{kind.lower()}.jsonl", prompts, look_alikes.OPENINGS[kind].tokens)
 
-    def _asked(self, kind: str, contexts: Sequence[str], rng: random.Random) -> list[str]:
-        """User turns that begin with the given contexts and end with a question of the target's own."""
+    def _questions(self, count: int, rng: random.Random) -> list[str]:
+        """At most `count` short questions: user turns of the target's own that begin with an interrogative."""
         start = prompt_sets.user_turn_start(self._tokenizer)
-        begun = [rng.choice(look_alikes.INTERROGATIVES) for _ in contexts]
-        tokens = [(*start, *self._tokens(f"{one}{word}")) for one, word in zip(contexts, begun, strict=True)]
-        prompts = [Prompt(kind, whole, WARMTH) for whole in tokens if len(whole) <= MAX_PROMPT]
-        path = self._written(f"{kind}-questions.jsonl", prompts, look_alikes.QUESTION_TOKENS)
-        spoken = self._read(path)
-        turns = []
-        for words, more in zip(prompt_sets.user_words((e.prompt for e in spoken), self._tokenizer),
-                               self._said(spoken), strict=True):  # fmt: skip
-            context, line, word = words.rpartition("\n")
-            asked = look_alikes.question(word, more, rng)
-            if asked is not None:
-                turns.append(f"{context}{line}{asked}")
-        return turns
+        words = [rng.choice(look_alikes.INTERROGATIVES) for _ in range(count)]
+        prompts = [Prompt("question", (*start, *self._tokens(word)), WARMTH) for word in words]
+        spoken = self._read(self._written("short-questions.jsonl", prompts, look_alikes.QUESTION_TOKENS))
+        begun = prompt_sets.user_words((example.prompt for example in spoken), self._tokenizer)
+        asked = (look_alikes.question(*both, rng) for both in zip(begun, self._said(spoken), strict=True))
+        return [question for question in asked if question is not None]
 
     def _own_questions(self, count: int) -> list[str]:
         start = prompt_sets.user_turn_start(self._tokenizer)

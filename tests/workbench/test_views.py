@@ -577,6 +577,7 @@ def test_the_decision_is_told_in_words_and_opens(browser, address):
     assert f"{expected} accepted expected, {item.accepted} came" in page.inner_text("[data-part=decisionLine]")
     height = page.locator(".cy-tree").bounding_box()["height"]
     page.locator("[data-part=decisionLine]").click()
+    page.locator("[data-part=decisionList] dd").first.wait_for()  # told to be open after it is
     assert expected in page.inner_text("[data-part=decisionList]")
     assert page.locator(".cy-tree").bounding_box()["height"] == height
     page.keyboard.press("Escape")

@@ -7,8 +7,6 @@ import pytest
 
 from decoding.training import look_alikes
 
-SENTENCE = "Die Kinder haben den ganzen Tag im Garten gespielt."
-
 
 @pytest.mark.parametrize("kind", list(look_alikes.OPENINGS))
 def test_every_beginning_is_taken_before_one_is_taken_again(kind: str) -> None:
@@ -25,32 +23,39 @@ def test_no_opening_ends_with_a_space_that_would_belong_to_its_next_token() -> N
         assert not any(text.endswith(" ") for text in opening.beginnings)
 
 
-def test_a_summary_is_asked_of_whole_sentences() -> None:
-    article = "A sentence of news. " * 40 + "And one that is cut in the mid"
-    (prompt,) = look_alikes.summaries([article, "Too short. To summar"])
-    assert prompt == f"Summarize: {('A sentence of news. ' * 40).strip()}"
+def test_a_summary_is_asked_of_whole_sentences_of_one_article_or_two() -> None:
+    known = [f"A sentence of news, by {name}. " * 40 for name in ("Ada", "Ben", "Eve")]
+    prompts = look_alikes.summaries([*(text + "And one that is cut in the mid" for text in known), "Short. To"] * 9,
+                                    random.Random(0))  # fmt: skip
+    whole = {text.strip() for text in known}
+    assert len(prompts) == 27
+    assert {prompt for prompt in prompts if len(prompt) < 1500} == {f"Summarize: {text}" for text in whole}
+    long = {prompt for prompt in prompts if len(prompt) > 1500}
+    assert long
+    assert long <= {f"Summarize: {first} {second}" for first in whole for second in whole}
 
 
-@pytest.mark.parametrize(
-    ("fourth", "wanted"),
-    [(SENTENCE, [SENTENCE]), (f" {SENTENCE} ", [SENTENCE]), ("Ja.", []), ("wort " * 70 + ".", []), (SENTENCE[:-1], [])],
-)
-def test_the_sentence_that_follows_the_given_three_is_translated(fourth: str, wanted: list[str]) -> None:
-    text = f"eins.\nzwei.\ndrei.\n{fourth}\nfünf und etwas mehr als vierzig Zeichen."
-    found = look_alikes.translations([text, "eins.\nzwei.\ndrei."])
-    assert found == [f"Translate German to English: {sentence}" for sentence in wanted]
+def test_german_sentences_are_many_and_begin_with_a_capital() -> None:
+    prompts = look_alikes.translations(500, random.Random(0))
+    sentences = {prompt.removeprefix("Translate German to English: ") for prompt in prompts}
+    assert len(sentences) > 480
+    assert all(text[0].isupper() and text[-1] in ".?" and "  " not in text for text in sentences)
+    assert any(text.startswith("In diesem Jahr ") for text in sentences)
+    assert prompts == look_alikes.translations(500, random.Random(0))
 
 
-def test_passages_stand_one_a_line_in_whole_sentences() -> None:
+def test_passages_stand_one_a_line_in_whole_sentences_before_a_question() -> None:
     articles = [f"Article {n} has\na sentence. " * 80 for n in range(5)] + ["Short one. "]
     known = look_alikes.passages(articles)
     assert len(known) == 5
     assert all("\n" not in text and text.endswith("a sentence.") for text in known)
     assert all(len(text) in look_alikes.PASSAGE for text in known)
-    prompts = look_alikes.retrieved(known, 40, random.Random(0))
-    assert {len(prompt.split("\n")) for prompt in prompts} == {2, 3}
-    assert all(len(set(prompt.split("\n")) & set(known)) == len(prompt.split("\n")) for prompt in prompts)
-    assert look_alikes.retrieved(known[:2], 40, random.Random(0)) == []
+    questions = [f"who is number {n}" for n in range(40)]
+    lines = [prompt.split("\n") for prompt in look_alikes.retrieved(known, questions, random.Random(0))]
+    assert [words[-1] for words in lines] == questions
+    assert {len(words) for words in lines} == {3, 4}
+    assert all(len(set(words[:-1]) & set(known)) == len(words) - 1 for words in lines)
+    assert look_alikes.retrieved(known[:2], questions, random.Random(0)) == []
 
 
 def test_functions_end_with_their_docstring() -> None:

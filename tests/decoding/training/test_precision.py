@@ -1,9 +1,19 @@
 """Which products training takes is decided by their time."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
 from decoding.training import precision
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """What a process has decided is decided anew, before and after."""
+    precision.product_dtype.cache_clear()
+    yield
+    precision.product_dtype.cache_clear()
 
 
 @pytest.mark.parametrize(
