@@ -1,4 +1,4 @@
-"""The top-k and the softmax sums of wide rows on a CPU, the rows shared between a few threads."""
+"""The top-k, the softmax sums and the softmax of wide rows on a CPU, the rows shared between a few threads."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from decoding.kernels.rows import candidates, sums
+from decoding.kernels.rows import candidates, soften, sums
 from decoding.types import Floats
 
 MOST_HELPERS = 3
@@ -64,6 +64,15 @@ def read_rows(logits: Tensor, k: int, also: Callable[[int, Floats], None] | None
     with np.errstate(invalid="ignore"):
         normaliser = np.log(mass)
         return HostRows(value, column, normaliser, np.maximum(normaliser - dot / mass, 0.0))
+
+
+def soft_rows(logits: Tensor, temperature: float) -> Tensor:
+    """The softmax `[rows, vocab]` of float32 `logits / temperature` on a CPU; the temperature is above 0."""
+    table: Floats = logits.detach().numpy()
+    out = torch.empty(logits.shape)
+    probs: Floats = out.numpy()
+    each_row(len(table), lambda index: soften(table[index], temperature, probs[index]))
+    return out
 
 
 def each_row(count: int, work: Callable[[int], None]) -> None:

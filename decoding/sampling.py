@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from decoding.errors import BadRequest
+from decoding.host_rows import soft_rows
 from decoding.kernels.distinct_draws import draw_distinct
 from decoding.topk import top_k
 
@@ -46,14 +47,18 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """
     if sampling.greedy:
         return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(torch.float32)
-    # Peak first: a small temperature then sends the rest to minus infinity, and never the peak to infinity.
-    temperature = max(sampling.temperature, torch.finfo(torch.float32).tiny)
-    scaled = (logits - logits.amax(-1, keepdim=True)).div_(temperature)
     if 0 < sampling.top_k < logits.shape[-1]:
-        kth = top_k(scaled, sampling.top_k).values[:, -1:]
-        scaled = scaled.masked_fill_(scaled < kth, float("-inf"))
-    probs = scaled.softmax(-1)
+        kth = top_k(logits, sampling.top_k).values[:, -1:]
+        logits = logits.masked_fill(logits < kth, float("-inf"))
+    probs = _softmax(logits, max(sampling.temperature, torch.finfo(torch.float32).tiny))
     return _nucleus(probs, sampling.top_p) if sampling.top_p < 1.0 else probs
+
+
+def _softmax(logits: Tensor, temperature: float) -> Tensor:
+    if logits.device.type == "cpu":
+        return soft_rows(logits, temperature)
+    # Peak first: a small temperature then sends the rest to minus infinity, and never the peak to infinity.
+    return (logits - logits.amax(-1, keepdim=True)).div_(temperature).softmax(-1)
 
 
 def _nucleus(probs: Tensor, top_p: float) -> Tensor:

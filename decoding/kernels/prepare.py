@@ -4,7 +4,7 @@ import numpy as np
 
 from decoding.kernels.grafted_selection import Copied, Drafted, Weights, pop_plan
 from decoding.kernels.linear import linear
-from decoding.kernels.rows import candidates, ranks, sums
+from decoding.kernels.rows import candidates, ranks, soften, sums
 from decoding.kernels.selection import pop_prefixes
 from decoding.kernels.visibility import tree_numbers
 
@@ -17,6 +17,7 @@ def prepare() -> None:
         frozen.flags.writeable = False
     candidates(row, 1, np.empty(64, np.float32), np.empty(64, np.int64))
     sums(row, row[0])
+    soften(row, 1.0, row.copy())
     ranks(row, np.zeros(1, np.int64), np.zeros(1, np.int64))
     pop_prefixes(logprob, 2)
     tree_numbers(ids, ids, 0, 16)

@@ -1,4 +1,4 @@
-"""Wide rows of float32 logits on a CPU: what may be among the k largest, and sums of exponentials.
+"""Wide rows of float32 logits on a CPU: what may be among the k largest, sums of exponentials, and softmax.
 
 The row is read twice, in loops that compile to vector instructions. The first read takes the maxima of interleaved
 blocks. Their k-th largest is a floor: k blocks reach it, so at least k entries do, and only the blocks that reach it
@@ -163,6 +163,40 @@ def split_exponentials(piece: Floats, peak: float, exponent: Ints, rest: Floats)
         p = ((((C0 * r + C1) * r + C2) * r + C3) * r + C4) * r + C5
         rest[i] = p * r * r + r + ONE
         exponent[i] = (np.int32(power) + np.int32(127)) << np.int32(23)
+
+
+@compiled
+def soften(row: Floats, temperature: float, out: Floats) -> None:
+    """Writes the softmax of `row / temperature` `[vocab]` to `out` `[vocab]`; NaN where the row holds NaN or +inf.
+
+    The largest entry is subtracted first: no temperature above 0 is small enough to make it infinite.
+    """
+    exponent = np.empty(PIECE, np.int32)
+    power = exponent.view(np.float32)
+    rest = np.empty(PIECE, np.float32)
+    peak = np.float32(-np.inf)
+    for i in range(len(row)):
+        peak = row[i] if row[i] > peak else peak
+    mass, zero, cold = 0.0, np.float32(0.0), np.float32(temperature)
+    for start in range(0, len(row), PIECE):
+        piece = out[start : start + PIECE]
+        for i in range(len(piece)):
+            piece[i] = (row[start + i] - peak) / cold
+        split_exponentials(piece, zero, exponent, rest)
+        mass += _multiply(power, rest, piece)
+    share = np.float32(1.0 / mass)
+    for i in range(len(out)):
+        out[i] *= share
+
+
+@compiled_with({"contract", "reassoc", "nsz"})
+def _multiply(power: Floats, rest: Floats, out: Floats) -> float:
+    """Writes the products to `out` and returns their sum."""
+    mass = np.float32(0.0)
+    for i in range(len(out)):
+        out[i] = power[i] * rest[i]
+        mass += out[i]
+    return mass
 
 
 @compiled_with({"contract", "reassoc", "nsz"})

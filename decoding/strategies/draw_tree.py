@@ -59,9 +59,12 @@ def draw_tree(
     marginals = None
     if isinstance(drafter, OnePassDrafter):
         logits = drafter.logits(root)
-        marginals = in_target_ids(top_marginals(logits, SHOWN_MARGINALS), drafter.draft_tokens)
+        best = top_marginals(logits, SHOWN_MARGINALS)
+        marginals = in_target_ids(best, drafter.draft_tokens)
         filling = _Filling(drafter, root, drawn, rng, drafter.draft_tokens)
-        ask = _one_pass(_rows(logits, sampling))
+        peak = torch.tensor(best.token[:, :1], dtype=torch.int64, device=logits.device)
+        normaliser = logits.gather(1, peak) - torch.tensor(best.logprob[:, :1], device=logits.device)
+        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)))
     elif isinstance(drafter, StepwiseDrafter):
         filling = _Filling(drafter, root, drawn, rng)
         ask = _stepwise(drafter, filling.builder, sampling)
@@ -69,10 +72,6 @@ def draw_tree(
         raise Incompatible("Nothing can be drawn without a drafter.", "Choose one with log-probabilities.")
     filling.fill(template, ask)
     return DrawnTree(filling.builder.build(), filling.draws(), marginals)
-
-
-def _rows(logits: Tensor, sampling: Sampling) -> _Rows:
-    return _Rows(logits, logits.logsumexp(-1, keepdim=True), probabilities(logits, sampling))
 
 
 def _one_pass(rows: _Rows) -> Ask:
@@ -94,7 +93,7 @@ def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, sampling: Sampling
         if logits is None:
             return None
         _require_usable(logits, drafter)
-        return _rows(logits, sampling)
+        return _Rows(logits, logits.logsumexp(-1, keepdim=True), probabilities(logits, sampling))
 
     return ask
 

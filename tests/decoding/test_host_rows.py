@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from decoding.host_rows import each_row, read_rows
+from decoding.host_rows import each_row, read_rows, soft_rows
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -29,6 +29,24 @@ def test_few_columns_are_read_to_the_last() -> None:
         for k in {1, min(3, vocab), min(9, vocab)}:
             best = read_rows(logits, k)
             assert np.array_equal(best.value, logits.topk(k).values.numpy()), (vocab, k)
+
+
+@pytest.mark.parametrize("vocab", [1, 5, 4096, 4099, 49_152])
+@pytest.mark.parametrize("temperature", [0.05, 0.7, 1.0, 30.0])
+def test_softmax_is_torch_s(vocab: int, temperature: float) -> None:
+    logits = torch.randn(5, vocab, generator=torch.Generator().manual_seed(vocab)) * 8
+    logits[3, vocab // 2 :] = float("-inf")
+    logits[3, 0] = -3.0
+    found, wanted = soft_rows(logits, temperature), (logits.double() / temperature).softmax(-1)
+    torch.testing.assert_close(found.double(), wanted, atol=1e-9, rtol=2e-5)
+    torch.testing.assert_close(found.double().sum(-1), torch.ones(5, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_a_softmax_of_what_is_not_finite_is_nan_as_torch_s_is() -> None:
+    logits = torch.zeros(4, 40)
+    logits[0, 3], logits[1, 3], logits[2] = float("nan"), float("inf"), float("-inf")
+    found = soft_rows(logits, 1.0)
+    assert found.isnan().all(dim=1).tolist() == logits.softmax(-1).isnan().all(dim=1).tolist() == [True] * 3 + [False]
 
 
 def test_an_error_comes_out() -> None:
