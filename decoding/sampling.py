@@ -7,7 +7,7 @@ from torch import Tensor
 
 from decoding.errors import BadRequest
 from decoding.host_rows import soft_rows
-from decoding.kernels.distinct_draws import draw_distinct
+from decoding.kernels.drawing import draw_distinct, draw_independent
 from decoding.topk import top_k
 
 _NUCLEUS_SIZES = (256, 4096)
@@ -93,7 +93,10 @@ def draw(probs: Tensor, rng: torch.Generator) -> Tensor:
 
 def draw_with_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
     """`count` independent tokens `[rows, count]` int64 from each row of `probs` `[rows, vocab]`, as `draw` draws."""
-    return _inverted(probs, _uniform(probs, count, rng))
+    distinct, uniform = _distinct(probs), _uniform(probs, count, rng)
+    if probs.device.type == "cpu":
+        return torch.from_numpy(draw_independent(distinct.contiguous().numpy(), uniform.numpy()))
+    return _inverted(distinct, uniform.reshape(len(distinct), -1)).view(uniform.shape)
 
 
 def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:
@@ -102,10 +105,15 @@ def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) ->
     Each comes from what the ones before it have left of the row, renormalised; -1 where nothing is left. What all
     rows share (`expand`) is summed once.
     """
-    distinct, uniform = probs[:1] if probs.stride(0) == 0 else probs, _uniform(probs, count, rng)
+    distinct, uniform = _distinct(probs), _uniform(probs, count, rng)
     if probs.device.type == "cpu":
         return torch.from_numpy(draw_distinct(distinct.contiguous().numpy(), uniform.numpy(), LEAST_LEFT))
     return draw_distinct_on_device(distinct, uniform)
+
+
+def _distinct(probs: Tensor) -> Tensor:
+    """One row where all are the same."""
+    return probs[:1] if probs.stride(0) == 0 else probs
 
 
 def _uniform(probs: Tensor, count: int, rng: torch.Generator) -> Tensor:

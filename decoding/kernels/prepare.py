@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from decoding.kernels.drawing import draw_independent
 from decoding.kernels.grafted_selection import Copied, Drafted, Weights, pop_plan
 from decoding.kernels.linear import linear
 from decoding.kernels.rows import candidates, ranks, soften, sums
@@ -18,6 +19,8 @@ def prepare() -> None:
     candidates(row, 1, np.empty(64, np.float32), np.empty(64, np.int64))
     sums(row, row[0])
     soften(row, 1.0, row.copy())
+    for sort in (np.float32, np.float64):  # of the target, and what is left of it in a verifier
+        draw_independent(np.ones((1, 8), sort), np.zeros((1, 1)))
     ranks(row, np.zeros(1, np.int64), np.zeros(1, np.int64))
     pop_prefixes(logprob, 2)
     tree_numbers(ids, ids, 0, 16)

@@ -1,5 +1,6 @@
 """Probabilities against the warpers of Hugging Face, and draws against the probabilities."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from decoding.errors import BadRequest
-from decoding.kernels.distinct_draws import draw_distinct
+from decoding.kernels.drawing import draw_distinct, draw_independent
 from decoding.sampling import (
     LEAST_LEFT,
     Sampling,
@@ -104,6 +105,23 @@ def test_draws_with_replacement_are_independent_and_follow_the_rows() -> None:
     pairs = torch.bincount(rows[:, 0, 0] * 3 + rows[:, 0, 1], minlength=9) / 4000
     torch.testing.assert_close(pairs, torch.outer(probs[0], probs[0]).flatten(), atol=0.035, rtol=0)  # 4 sigma
     assert rows[:, 1].unique().tolist() == [1]
+
+
+@given(st.integers(1, 5), st.sampled_from([1, 3, 1023, 1024, 1025, 5000]), st.booleans(), st.integers(0, 2**31))
+def test_a_draw_is_where_the_running_sums_pass_the_number(rows: int, vocab: int, shared: bool, seed: int) -> None:
+    rng = torch.Generator().manual_seed(seed)
+    probs = torch.rand(1 if shared else rows, vocab, generator=rng).pow(9)
+    probs *= torch.rand(probs.shape, generator=rng) > 0.4
+    probs[:, vocab // 2] += 1e-3
+    uniform = torch.rand(rows, 7, generator=rng, dtype=torch.float64)
+    drawn = draw_independent(probs.numpy(), uniform.numpy())
+    weight = probs.expand(rows, -1).double()
+    mass = weight.cumsum(-1).gather(1, torch.from_numpy(drawn)) / weight.sum(-1, keepdim=True)
+    share = weight.gather(1, torch.from_numpy(drawn)) / weight.sum(-1, keepdim=True)
+    assert bool((share > 0).all())
+    assert bool((mass >= uniform - 1e-12).all())
+    assert bool((mass - share <= uniform + 1e-12).all())
+    assert np.array_equal(draw_independent(probs.double().numpy(), uniform.numpy()), drawn)
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -1,13 +1,64 @@
-"""Draws without replacement from rows of probabilities."""
+"""Draws from rows of probabilities, with and without replacement."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decoding.kernels import compiled
+from decoding.kernels import compiled, compiled_with
 from decoding.types import Floats
 
 Doubles = NDArray[np.float64]
 Tokens = NDArray[np.int64]
+PIECE = 1024
+"""A draw looks for its piece of a row first, then for its token in the piece."""
+
+
+@compiled
+def draw_independent(probs: Floats | Doubles, uniform: Doubles) -> Tokens:
+    """Tokens `[rows, count]` at which the running sums of `probs` `[rows, vocab]` pass the part `uniform`
+    `[rows, count]`, from [0, 1), of all. `probs` may be one row for all. No token of probability 0 is drawn.
+    """
+    rows, count = uniform.shape
+    drawn = np.empty((rows, count), np.int64)
+    mass = np.empty((probs.shape[1] + PIECE - 1) // PIECE, np.float64)
+    for row in range(rows):
+        line = row if len(probs) > 1 else 0
+        if row == line:
+            _piece_sums(probs[line], mass)
+        for place in range(count):
+            drawn[row, place] = _passing(probs[line], mass, _at(uniform[row, place], mass[-1]))
+    return drawn
+
+
+@compiled
+def _piece_sums(weights: Floats | Doubles, mass: Doubles) -> None:
+    """Writes the running sums of the weights at the end of every piece."""
+    total = 0.0
+    for piece in range(len(mass)):
+        total += _sum(weights[piece * PIECE : (piece + 1) * PIECE])
+        mass[piece] = total
+
+
+@compiled_with({"reassoc"})
+def _sum(weights: Floats | Doubles) -> float:
+    total = 0.0
+    for weight in weights:
+        total += weight
+    return total
+
+
+@compiled
+def _passing(weights: Floats | Doubles, mass: Doubles, point: float) -> int:
+    """The token with which the running sum passes `point`; rounding must not lead beyond its piece."""
+    piece = int(np.searchsorted(mass, point, side="right"))
+    total = mass[piece - 1] if piece > 0 else 0.0
+    last = -1
+    for token in range(piece * PIECE, min((piece + 1) * PIECE, len(weights))):
+        if weights[token] > 0.0:
+            total += weights[token]
+            last = token
+            if total > point:
+                break
+    return last
 
 
 @compiled
