@@ -1,6 +1,7 @@
-"""Fills a template with draws from a drafter's distributions, depth by depth."""
+"""Fills a template with draws from a drafter's distributions."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -15,14 +16,17 @@ from decoding.marginals import top_marginals
 from decoding.sampling import Sampling, draw_with_replacement, draw_without_replacement, probabilities
 from decoding.template import Template
 from decoding.tree import TreeBuilder, children
-from decoding.types import Ints, Marginals, Tree
+from decoding.types import Ints, Marginals, Source, Tree
 
 SHOWN_MARGINALS = 8
 """How many tokens of each position are kept to be looked at."""
 
+Below = list[list[int]]
+"""The children of every place of a template."""
+
 
 class _Rows(NamedTuple):
-    """What is drawn from: a row for each of some nodes, or one row for all of them."""
+    """What is drawn from: a row for each of some nodes, or of some positions."""
 
     logits: Tensor
     """`[rows, tokens]`."""
@@ -32,8 +36,19 @@ class _Rows(NamedTuple):
     """`[rows, tokens]` in the run's sampling."""
 
 
-Ask = Callable[[list[int]], _Rows | None]
-"""Nodes to expand, all of one depth, to what the nodes below them are drawn from."""
+class _Candidates(NamedTuple):
+    """What was drawn below some nodes of one depth, those of a node in the order of its draws."""
+
+    token: list[list[int]]
+    """Counted among those that the drafter drafts with; -1 where nothing was left to draw."""
+    logprob: list[list[float]]
+    """At temperature 1."""
+    probs: Tensor
+    """`[nodes, tokens]` what was drawn from, or `[1, tokens]` for all of them."""
+
+
+Ask = Callable[[list[int], list[int]], _Candidates | None]
+"""Nodes to expand, all of one depth, and their places in the template, to what was drawn below them."""
 
 
 class DrawnTree(NamedTuple):
@@ -48,41 +63,74 @@ class DrawnTree(NamedTuple):
 def draw_tree(
     drafter: Drafter, root: int, template: Template, sampling: Sampling, drawn: Drawn, rng: torch.Generator
 ) -> DrawnTree:
-    """The template's k-th child of a node is the k-th draw below it; one copy to the host for each depth.
+    """The template's k-th child of a node is the k-th draw below it.
 
+    What is drawn is copied to the host at once over a one-pass drafter, and depth by depth over a stepwise one.
     Independent draws of one token make one node, which has the descendants that the template gives to the first of
     them. A node has fewer children than the template asks for where its distribution holds fewer tokens or, over a
     stepwise drafter, where the drafter's own context is full.
 
     Raises NonFiniteLogits, and Incompatible for a drafter without whole distributions.
     """
-    marginals = None
+    builder, below = TreeBuilder(root), children(template.parent)
+    how = _How(sampling, drawn, rng)
+    marginals, draft_tokens = None, None
     if isinstance(drafter, OnePassDrafter):
-        logits = drafter.logits(root)
+        logits, draft_tokens = drafter.logits(root), drafter.draft_tokens
         best = top_marginals(logits, SHOWN_MARGINALS)
-        marginals = in_target_ids(best, drafter.draft_tokens)
-        filling = _Filling(drafter, root, drawn, rng, drafter.draft_tokens)
+        marginals = in_target_ids(best, draft_tokens)
         peak = torch.tensor(best.token[:, :1], dtype=torch.int64, device=logits.device)
         normaliser = logits.gather(1, peak) - torch.tensor(best.logprob[:, :1], device=logits.device)
-        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)))
+        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), below, how)
     elif isinstance(drafter, StepwiseDrafter):
-        filling = _Filling(drafter, root, drawn, rng)
-        ask = _stepwise(drafter, filling.builder, sampling)
+        ask = _stepwise(drafter, builder, below, how)
     else:
         raise Incompatible("Nothing can be drawn without a drafter.", "Choose one with log-probabilities.")
-    filling.fill(template, ask)
-    return DrawnTree(filling.builder.build(), filling.draws(), marginals)
+    filling = _Filling(builder, drafter.source, draft_tokens)
+    filling.fill(below, ask)
+    return DrawnTree(builder.build(), filling.draws(drawn), marginals)
 
 
-def _one_pass(rows: _Rows) -> Ask:
-    positions = (_Rows(*position) for position in zip(*(part.split(1) for part in rows), strict=True))
-    return lambda _: next(positions, None)
+class _How(NamedTuple):
+    """What decides how is drawn."""
+
+    sampling: Sampling
+    drawn: Drawn
+    rng: torch.Generator
+
+    def draw(self, probs: Tensor, below: Below, places: list[int]) -> Tensor:
+        """Tokens `[places, most children of one]` from `probs` `[places, tokens]`; -1 where nothing is left."""
+        draw = draw_with_replacement if self.drawn is Drawn.INDEPENDENT else draw_without_replacement
+        return draw(probs, max(len(below[place]) for place in places), self.rng)
 
 
-def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, sampling: Sampling) -> Ask:
+def _one_pass(rows: _Rows, below: Below, how: _How) -> Ask:
+    """Every inner place of the template draws for itself, also one whose node comes to nothing."""
+    levels, level = [], [0]
+    while level and len(levels) < len(rows.probs):
+        levels.append(level)
+        level = [place for above in level for place in below[above] if below[place]]
+    drawn = [
+        how.draw(probs.expand(len(level), -1), below, level)
+        for probs, level in zip(rows.probs.split(1), levels, strict=False)
+    ]
+    token, logprob = _on_host(rows, drawn, [depth for depth, level in enumerate(levels) for _ in level])
+    number = {place: number for number, place in enumerate(chain.from_iterable(levels))}
+    positions = iter(rows.probs.split(1))
+
+    def ask(_: list[int], places: list[int]) -> _Candidates | None:
+        probs = next(positions, None)
+        if probs is None:
+            return None
+        return _Candidates([token[number[p]] for p in places], [logprob[number[p]] for p in places], probs)
+
+    return ask
+
+
+def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, below: Below, how: _How) -> Ask:
     number: dict[int, int] = {}  # node -> the drafter's own numbering, in which only expanded nodes count
 
-    def ask(nodes: list[int]) -> _Rows | None:
+    def ask(nodes: list[int], places: list[int]) -> _Candidates | None:
         above = [number[builder.parent[node]] for node in nodes if node]
         number.update({node: len(number) + place for place, node in enumerate(nodes)})
         if nodes == [0]:
@@ -93,9 +141,26 @@ def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, sampling: Sampling
         if logits is None:
             return None
         _require_usable(logits, drafter)
-        return _Rows(logits, logits.logsumexp(-1, keepdim=True), probabilities(logits, sampling))
+        rows = _Rows(logits, logits.logsumexp(-1, keepdim=True), probabilities(logits, how.sampling))
+        drawn = how.draw(rows.probs, below, places)
+        return _Candidates(*_on_host(rows, [drawn], list(range(len(nodes)))), rows.probs)
 
     return ask
+
+
+def _on_host(rows: _Rows, drawn: list[Tensor], row: list[int]) -> tuple[list[list[int]], list[list[float]]]:
+    """Tokens and log-probabilities at temperature 1 of all nodes, for what was `drawn` `[nodes, count]` each.
+
+    `row` `[all nodes]` says which of the `rows` a node's candidates were drawn from.
+    """
+    counts = [token.shape[1] for token in drawn for _ in token]
+    token = torch.cat([token.flatten() for token in drawn])
+    at = torch.tensor(np.repeat(row, counts), device=token.device)
+    logprob = (rows.logits[at, token.clamp_min(0)] - rows.normaliser[at, 0]).clamp_max_(0.0)
+    packed = torch.stack([token.to(torch.int32), logprob.view(torch.int32)]).cpu().numpy()
+    ends = np.cumsum(counts)[:-1]
+    tokens, logprobs = np.split(packed[0], ends), np.split(packed[1].view(np.float32), ends)
+    return [part.tolist() for part in tokens], [part.tolist() for part in logprobs]
 
 
 def _require_usable(logits: Tensor, drafter: Drafter) -> None:
@@ -106,57 +171,40 @@ def _require_usable(logits: Tensor, drafter: Drafter) -> None:
 class _Filling:
     """A sampled tree in the making."""
 
-    def __init__(
-        self, drafter: Drafter, root: int, drawn: Drawn, rng: torch.Generator, draft_tokens: Ints | None = None
-    ) -> None:
-        self.builder = TreeBuilder(root)
-        self.source = drafter.source
-        self.drawn = drawn
-        self.rng = rng
+    def __init__(self, builder: TreeBuilder, source: Source, draft_tokens: Ints | None) -> None:
+        self.builder = builder
+        self.source = source
         self.draft_tokens = draft_tokens
         self.nodes: list[int] = []
         self.probs: list[Tensor] = []
         self.row: dict[int, int] = {}
 
-    def fill(self, template: Template, ask: Ask) -> None:
-        below = children(template.parent)
-        frontier = {0: 0}  # node -> the template's node
+    def fill(self, below: Below, ask: Ask) -> None:
+        frontier = {0: 0}  # node -> its place in the template
         while frontier := {node: place for node, place in frontier.items() if below[place]}:
-            rows = ask(list(frontier))
-            if rows is None:
+            found = ask(list(frontier), list(frontier.values()))
+            if found is None:
                 return
-            wanted = [below[place] for place in frontier.values()]
-            token, logprob = self._draw(rows, len(frontier), max(map(len, wanted)))
-            self._remember(rows.probs, list(frontier))
+            self._remember(found.probs, list(frontier))
             following: dict[int, int] = {}
-            for node, places, tokens, logprobs in zip(frontier, wanted, token, logprob, strict=True):
-                for place, drawn, weight in zip(places, tokens, logprobs, strict=False):
+            for (node, place), tokens, logprobs in zip(frontier.items(), found.token, found.logprob, strict=True):
+                for child_place, drawn, logprob in zip(below[place], tokens, logprobs, strict=False):
                     if drawn < 0:
                         break
-                    child = self.builder.add(node, drawn, weight, self.source)
+                    token = drawn if self.draft_tokens is None else int(self.draft_tokens[drawn])
+                    child = self.builder.add(node, token, logprob, self.source)
                     self.nodes.append(child)
-                    following.setdefault(child, place)
+                    following.setdefault(child, child_place)
             frontier = following
-
-    def _draw(self, rows: _Rows, nodes: int, count: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Tokens `[nodes, count]` (-1 where nothing is left) and their log-probabilities at temperature 1."""
-        draw = draw_with_replacement if self.drawn is Drawn.INDEPENDENT else draw_without_replacement
-        token = draw(rows.probs.expand(nodes, -1), count, self.rng)
-        logprob = rows.logits.expand(nodes, -1).gather(1, token.clamp_min(0)) - rows.normaliser
-        packed = torch.cat([token.to(torch.int32), logprob.clamp_max_(0.0).view(torch.int32)], dim=1).cpu().numpy()
-        found, logprobs = packed[:, :count], packed[:, count:].view(np.float32)
-        if self.draft_tokens is not None:
-            found = np.where(found < 0, -1, self.draft_tokens[found])
-        return found.tolist(), logprobs.tolist()
 
     def _remember(self, probs: Tensor, nodes: list[int]) -> None:
         first = sum(map(len, self.probs))
         self.probs.append(probs)
         self.row |= {node: first + (place if len(probs) > 1 else 0) for place, node in enumerate(nodes)}
 
-    def draws(self) -> Draws | None:
+    def draws(self, drawn: Drawn) -> Draws | None:
         if not self.nodes:
             return None
         row = np.full(len(self.builder), -1, np.int32)
         row[list(self.row)] = list(self.row.values())
-        return Draws(self.drawn, np.array(self.nodes), torch.cat(self.probs), row, self.draft_tokens)
+        return Draws(drawn, np.array(self.nodes), torch.cat(self.probs), row, self.draft_tokens)

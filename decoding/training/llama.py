@@ -1,7 +1,8 @@
 """Distils a small Llama with the target's vocabulary: the drafter of linear, fixed and confidence-adaptive trees.
 
 The embedding, tied to the head, begins as the target's own projected onto its first principal directions, so that
-tokens that mean alike begin alike; the layers begin at random. It learns the target's distribution after every token.
+tokens that mean alike begin alike; the layers begin at random, but for heads that copy (`copying_heads`). It learns the
+target's distribution after every token.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from decoding.target import Target
+from decoding.training.copying_heads import give_copying_heads
 from decoding.training.corpus import Example
 from decoding.training.export import Checkpoint, in_bfloat16
 from decoding.training.features import Features
@@ -30,6 +32,7 @@ class LlamaRecipe:
     """49,152 rows of it in 8-bit floats are 9.4 MB: one file."""
     layers: int = 4
     heads: int = 3
+    """As wide as the model together; as many again copy, or are free to, see `copying_heads`."""
     intermediate: int = 768
     examples_per_step: int = 16
     vocabulary: int = 8192
@@ -41,7 +44,10 @@ class LlamaRecipe:
 
 
 def small_llama(target: Target, recipe: LlamaRecipe, seed: int) -> Any:
-    """A `LlamaForCausalLM` in float32 whose embedding is the target's, projected and scaled to a mean square of 1."""
+    """A `LlamaForCausalLM` in float32 whose embedding is the target's, projected and scaled to a mean square of 1.
+
+    Its heads copy from the start. Raises ValueError as `give_copying_heads` does.
+    """
     from transformers import LlamaConfig, LlamaForCausalLM
 
     text = target.model.config.get_text_config(decoder=True)
@@ -52,8 +58,9 @@ def small_llama(target: Target, recipe: LlamaRecipe, seed: int) -> Any:
             hidden_size=recipe.hidden,
             intermediate_size=recipe.intermediate,
             num_hidden_layers=recipe.layers,
-            num_attention_heads=recipe.heads,
-            num_key_value_heads=recipe.heads,
+            num_attention_heads=2 * recipe.heads,
+            num_key_value_heads=2 * recipe.heads,
+            head_dim=recipe.hidden // recipe.heads,
             max_position_embeddings=target.max_context,
             rms_norm_eps=text.rms_norm_eps,
             rope_parameters={"rope_type": "default", "rope_theta": float(text.rope_parameters["rope_theta"])},
@@ -71,6 +78,7 @@ def small_llama(target: Target, recipe: LlamaRecipe, seed: int) -> Any:
         model.model.embed_tokens.weight.copy_(projected / projected.square().mean().sqrt())
         # Logits are sums over `hidden` products of about unit size: begin with those of a softmax that is nearly flat.
         model.model.norm.weight.fill_(recipe.hidden**-0.5)
+    give_copying_heads(model)
     return model
 
 

@@ -29,7 +29,7 @@ def trainer_of(kind: str, kept: int = 60, **change: Any) -> Any:
         return BlockTrainer(*material, replace(recipe, **change), teacher)
     if kind == "eagle3":
         return Eagle3Trainer(*material, replace(Eagle3Recipe(draft_vocab=kept, test_steps=2), **change), teacher)
-    llama = LlamaRecipe(hidden=16, layers=2, heads=2, intermediate=24, vocabulary=kept, negatives=10)
+    llama = LlamaRecipe(hidden=16, layers=2, heads=4, intermediate=24, vocabulary=kept, negatives=10)
     return LlamaTrainer(*material, replace(llama, **change), teacher, 0)
 
 

@@ -33,7 +33,7 @@ TINY = Profile(
     block=BlockRecipe(layers=2, block_size=4, taps=(2, 4, 5, 6), mask_token_id=3, vocabulary=50, anchors=4),
     block_fit=STEPS,
     eagle3=Eagle3Recipe(draft_vocab=50, test_steps=2, examples_per_step=4), eagle3_fit=STEPS,
-    llama=LlamaRecipe(hidden=16, layers=1, heads=2, intermediate=24, examples_per_step=4, vocabulary=50, negatives=8),
+    llama=LlamaRecipe(hidden=16, layers=2, heads=4, intermediate=24, examples_per_step=4, vocabulary=50, negatives=8),
     llama_fit=STEPS,
 )  # fmt: skip
 DTYPE = torch.float32

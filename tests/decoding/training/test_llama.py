@@ -17,7 +17,7 @@ from decoding.training.llama import CHAIN, LlamaRecipe, LlamaTrainer, _chain
 from tests.decoding.training.material import generator, target, teacher_of, texts
 from tests.tiny_models import VOCAB
 
-RECIPE = LlamaRecipe(hidden=16, layers=2, heads=2, intermediate=24, examples_per_step=3, vocabulary=40, negatives=30)
+RECIPE = LlamaRecipe(hidden=16, layers=2, heads=4, intermediate=24, examples_per_step=3, vocabulary=40, negatives=30)
 
 
 def trainer_of(examples: list[Example], recipe: LlamaRecipe = RECIPE, seed: int = 0) -> LlamaTrainer:
