@@ -16,6 +16,8 @@ from decoding.types import Floats
 
 MOST_HELPERS = 3
 """Threads beside the caller; more would wait for the memory."""
+WORTH_A_HELPER = 400_000
+"""Numbers for which another thread is woken: fewer are read while it wakes up."""
 
 
 class HostRows(NamedTuple):
@@ -55,7 +57,7 @@ def read_rows(logits: Tensor, k: int, also: Callable[[int, Floats], None] | None
         if also is not None:
             also(index, row)
 
-    each_row(count, read)
+    each_row(count, read, logits.numel())
     column = keys & 0xFFFFFFFF
     odd = np.isnan(mass).nonzero()[0]
     if len(odd):
@@ -71,17 +73,17 @@ def soft_rows(logits: Tensor, temperature: float) -> Tensor:
     table: Floats = logits.detach().numpy()
     out = torch.empty(logits.shape)
     probs: Floats = out.numpy()
-    each_row(len(table), lambda index: soften(table[index], temperature, probs[index]))
+    each_row(len(table), lambda index: soften(table[index], temperature, probs[index]), logits.numel())
     return out
 
 
-def each_row(count: int, work: Callable[[int], None]) -> None:
-    """Calls `work` with every index below `count`, on this thread and on helpers.
+def each_row(count: int, work: Callable[[int], None], numbers: int) -> None:
+    """Calls `work` with every index below `count`, on this thread and, where there are `numbers` enough, on helpers.
 
     Each takes the next index when it is done with one, so a thread that is held up holds up one row only.
     """
     rows = iter(range(count))  # its steps are atomic
-    helpers = min(torch.get_num_threads() - 1, MOST_HELPERS, count - 1)
+    helpers = min(torch.get_num_threads() - 1, MOST_HELPERS, count - 1, numbers // WORTH_A_HELPER)
 
     def take() -> None:
         for index in rows:

@@ -11,11 +11,12 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from decoding.tree import depths
+from decoding.tree import children, depths
 from decoding.types import Floats, Ints, Source, Tree, frozen_array
 
 RECYCLE_WIDTHS = (8, 21, 25, 15, 8, 3)
@@ -52,9 +53,22 @@ class Template:
     def __len__(self) -> int:
         return len(self.parent)
 
+    @cached_property
+    def below(self) -> list[list[int]]:
+        """The children of every node."""
+        return children(self.parent)
+
+    @cached_property
+    def inner(self) -> list[list[int]]:
+        """The nodes of depth 0, 1, 2, ... that have children."""
+        depths = ([0], *(range(level.start, level.stop) for level in self.levels))
+        return [inner for nodes in depths if (inner := [node for node in nodes if self.below[node]])]
+
     def cut(self, max_depth: int) -> "Template":
         """The template down to `max_depth`, at least 0."""
-        count = self.levels[max_depth].start if max_depth < len(self.levels) else len(self)
+        if max_depth >= len(self.levels):
+            return self
+        count = self.levels[max_depth].start
         return Template(self.parent[:count], self.rank[:count])
 
     def places_in(self, larger: "Template") -> Ints:

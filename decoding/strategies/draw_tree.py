@@ -1,7 +1,7 @@
 """Fills a template with draws from a drafter's distributions."""
 
 from collections.abc import Callable
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,14 +15,11 @@ from decoding.errors import Incompatible, NonFiniteLogits
 from decoding.marginals import top_marginals
 from decoding.sampling import Sampling, draw_with_replacement, draw_without_replacement, probabilities
 from decoding.template import Template
-from decoding.tree import TreeBuilder, children
+from decoding.tree import TreeBuilder
 from decoding.types import Ints, Marginals, Source, Tree
 
 SHOWN_MARGINALS = 8
 """How many tokens of each position are kept to be looked at."""
-
-Below = list[list[int]]
-"""The children of every place of a template."""
 
 
 class _Rows(NamedTuple):
@@ -72,8 +69,7 @@ def draw_tree(
 
     Raises NonFiniteLogits, and Incompatible for a drafter without whole distributions.
     """
-    builder, below = TreeBuilder(root), children(template.parent)
-    how = _How(sampling, drawn, rng)
+    builder, how = TreeBuilder(root), _How(sampling, drawn, rng)
     marginals, draft_tokens = None, None
     if isinstance(drafter, OnePassDrafter):
         logits, draft_tokens = drafter.logits(root), drafter.draft_tokens
@@ -81,13 +77,13 @@ def draw_tree(
         marginals = in_target_ids(best, draft_tokens)
         peak = torch.tensor(best.token[:, :1], dtype=torch.int64, device=logits.device)
         normaliser = logits.gather(1, peak) - torch.tensor(best.logprob[:, :1], device=logits.device)
-        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), below, how)
+        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), template, how)
     elif isinstance(drafter, StepwiseDrafter):
-        ask = _stepwise(drafter, builder, below, how)
+        ask = _stepwise(drafter, builder, template, how)
     else:
         raise Incompatible("Nothing can be drawn without a drafter.", "Choose one with log-probabilities.")
     filling = _Filling(builder, drafter.source, draft_tokens)
-    filling.fill(below, ask)
+    filling.fill(template.below, ask)
     return DrawnTree(builder.build(), filling.draws(drawn), marginals)
 
 
@@ -98,20 +94,17 @@ class _How(NamedTuple):
     drawn: Drawn
     rng: torch.Generator
 
-    def draw(self, probs: Tensor, below: Below, places: list[int]) -> Tensor:
+    def draw(self, probs: Tensor, template: Template, places: list[int]) -> Tensor:
         """Tokens `[places, most children of one]` from `probs` `[places, tokens]`; -1 where nothing is left."""
         draw = draw_with_replacement if self.drawn is Drawn.INDEPENDENT else draw_without_replacement
-        return draw(probs, max(len(below[place]) for place in places), self.rng)
+        return draw(probs, max(len(template.below[place]) for place in places), self.rng)
 
 
-def _one_pass(rows: _Rows, below: Below, how: _How) -> Ask:
+def _one_pass(rows: _Rows, template: Template, how: _How) -> Ask:
     """Every inner place of the template draws for itself, also one whose node comes to nothing."""
-    levels, level = [], [0]
-    while level and len(levels) < len(rows.probs):
-        levels.append(level)
-        level = [place for above in level for place in below[above] if below[place]]
+    levels = template.inner[: len(rows.probs)]
     drawn = [
-        how.draw(probs.expand(len(level), -1), below, level)
+        how.draw(probs.expand(len(level), -1), template, level)
         for probs, level in zip(rows.probs.split(1), levels, strict=False)
     ]
     token, logprob = _on_host(rows, drawn, [depth for depth, level in enumerate(levels) for _ in level])
@@ -127,7 +120,7 @@ def _one_pass(rows: _Rows, below: Below, how: _How) -> Ask:
     return ask
 
 
-def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, below: Below, how: _How) -> Ask:
+def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, template: Template, how: _How) -> Ask:
     number: dict[int, int] = {}  # node -> the drafter's own numbering, in which only expanded nodes count
 
     def ask(nodes: list[int], places: list[int]) -> _Candidates | None:
@@ -142,7 +135,7 @@ def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, below: Below, how:
             return None
         _require_usable(logits, drafter)
         rows = _Rows(logits, logits.logsumexp(-1, keepdim=True), probabilities(logits, how.sampling))
-        drawn = how.draw(rows.probs, below, places)
+        drawn = how.draw(rows.probs, template, places)
         return _Candidates(*_on_host(rows, [drawn], list(range(len(nodes)))), rows.probs)
 
     return ask
@@ -155,12 +148,12 @@ def _on_host(rows: _Rows, drawn: list[Tensor], row: list[int]) -> tuple[list[lis
     """
     counts = [token.shape[1] for token in drawn for _ in token]
     token = torch.cat([token.flatten() for token in drawn])
-    at = torch.tensor(np.repeat(row, counts), device=token.device)
+    at = torch.from_numpy(np.repeat(row, counts)).to(token.device)
     logprob = (rows.logits[at, token.clamp_min(0)] - rows.normaliser[at, 0]).clamp_max_(0.0)
     packed = torch.stack([token.to(torch.int32), logprob.view(torch.int32)]).cpu().numpy()
-    ends = np.cumsum(counts)[:-1]
-    tokens, logprobs = np.split(packed[0], ends), np.split(packed[1].view(np.float32), ends)
-    return [part.tolist() for part in tokens], [part.tolist() for part in logprobs]
+    tokens, logprobs = packed[0].tolist(), packed[1].view(np.float32).tolist()
+    parts = [slice(*ends) for ends in pairwise(accumulate(counts, initial=0))]
+    return [tokens[part] for part in parts], [logprobs[part] for part in parts]
 
 
 def _require_usable(logits: Tensor, drafter: Drafter) -> None:
@@ -179,7 +172,7 @@ class _Filling:
         self.probs: list[Tensor] = []
         self.row: dict[int, int] = {}
 
-    def fill(self, below: Below, ask: Ask) -> None:
+    def fill(self, below: list[list[int]], ask: Ask) -> None:
         frontier = {0: 0}  # node -> its place in the template
         while frontier := {node: place for node, place in frontier.items() if below[place]}:
             found = ask(list(frontier), list(frontier.values()))

@@ -46,7 +46,8 @@ class LlamaRecipe:
 def small_llama(target: Target, recipe: LlamaRecipe, seed: int) -> Any:
     """A `LlamaForCausalLM` in float32 whose embedding is the target's, projected and scaled to a mean square of 1.
 
-    Its heads copy from the start. Raises ValueError as `give_copying_heads` does.
+    Its last dimension is a constant then, and its heads copy from the start. Raises ValueError as
+    `give_copying_heads` does.
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -16,7 +16,7 @@ def test_every_row_is_visited_once(threads: int) -> None:
     try:
         for count in (0, 1, 2, 50):
             seen: list[int] = []
-            each_row(count, seen.append)
+            each_row(count, seen.append, 10**9)
             assert sorted(seen) == list(range(count))
     finally:
         torch.set_num_threads(before)
@@ -54,7 +54,7 @@ def test_an_error_comes_out() -> None:
         raise KeyError(row)
 
     with pytest.raises(KeyError):
-        each_row(4, fail)
+        each_row(4, fail, 10**9)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
