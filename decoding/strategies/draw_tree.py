@@ -60,7 +60,7 @@ class DrawnTree(NamedTuple):
 def draw_tree(
     drafter: Drafter, root: int, template: Template, sampling: Sampling, drawn: Drawn, rng: torch.Generator
 ) -> DrawnTree:
-    """The template's k-th child of a node is the k-th draw below it.
+    """The template's k-th child of a node is the k-th draw below it; there is one below its root at least.
 
     What is drawn is copied to the host at once over a one-pass drafter, and depth by depth over a stepwise one.
     Independent draws of one token make one node, which has the descendants that the template gives to the first of

@@ -72,6 +72,16 @@ def test_cut(budget: int, depth: int):
     assert paths_of(cut) == {path for path in paths_of(template) if len(path) <= depth}
 
 
+@pytest.mark.parametrize("budget", [0, 1, 17, 80])
+def test_inner_nodes_are_the_parents_depth_by_depth(budget: int):
+    template = scaled_template(RECYCLE_WIDTHS, budget)
+    depth = depths(template.parent).tolist()
+    parents = sorted(set(template.parent[1:].tolist()))
+    assert [(at, node) for at, nodes in enumerate(template.inner) for node in nodes] == [(depth[p], p) for p in parents]
+    assert [node for node, below in enumerate(template.below) if below] == parents
+    assert all(template.parent[child] == node for node, below in enumerate(template.below) for child in below)
+
+
 @given(st.data())
 def test_tree_leaves_out_what_has_no_token(data: st.DataObject):
     template = scaled_template(RECYCLE_WIDTHS, data.draw(st.integers(0, 60)))
