@@ -218,7 +218,7 @@ def test_every_graft_knows_its_row_and_rank(drafter: GivenLogits, max_depth: int
     matrix = matrix_of({token: rng.permutation(VOCAB)[:8].tolist() for token in range(0, VOCAB, 2)} | {7: [3, 5]})
     growth = grown(drafter, matrix, 120, max_depth)
     tree, grafts = growth.tree, growth.decision["grafts"]
-    assert depths(tree.parent).max() == min(max_depth, 5)
+    assert min(max_depth, 3) <= depths(tree.parent).max() <= max_depth
     assert grafts["node"] == np.flatnonzero(tree.source == Source.RETRIEVAL).tolist()
     if max_depth:
         assert grafts["node"]
