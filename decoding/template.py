@@ -61,8 +61,8 @@ class Template:
     @cached_property
     def inner(self) -> list[list[int]]:
         """The nodes of depth 0, 1, 2, ... that have children."""
-        depths = ([0], *(range(level.start, level.stop) for level in self.levels))
-        return [inner for nodes in depths if (inner := [node for node in nodes if self.below[node]])]
+        levels = ([0], *(range(level.start, level.stop) for level in self.levels))
+        return [inner for nodes in levels if (inner := [node for node in nodes if self.below[node]])]
 
     def cut(self, max_depth: int) -> "Template":
         """The template down to `max_depth`, at least 0."""
