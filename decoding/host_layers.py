@@ -30,7 +30,7 @@ class HostLayers:
         attention: Any = first.self_attn
         self.heads_width: int = attention.q_proj.out_features
         self.head_dim: int = attention.head_dim
-        self.hidden: int = attention.q_proj.in_features
+        self.hidden: int = attention.o_proj.out_features
         self.intermediate: int = first.mlp.gate_proj.out_features
         norms = [(layer.input_layernorm, layer.post_attention_layernorm) for layer in layers]
         head_norms = [
@@ -62,6 +62,23 @@ class HostLayers:
         Keys and values `[layers, kv_heads, capacity, head_dim]` are written from `past` on. `mask` is additive,
         `[rows, past + rows]` with numbers of a row side by side; without one every row sees itself and all before it.
         """
+        run = self.new_pass(x, cos, sin, keys, values, past, mask, taps)
+        run_together(decoder_pass, self.weights, run)
+        return torch.from_numpy(run.final), torch.from_numpy(run.features) if taps else None
+
+    def new_pass(
+        self,
+        x: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        past: int,
+        mask: Tensor | None,
+        taps: Sequence[int] = (),
+        ins: int | None = None,
+    ) -> Pass:
+        """The arguments of `run` for the kernels; `ins` where queries, keys and values read rows of another width."""
         rows, layers = len(x), len(self.weights.address)
         slot = np.full(layers + 1, -1, np.int32)
         slot[list(taps)] = range(len(taps))
@@ -69,7 +86,8 @@ class HostLayers:
         def room(width: int) -> Any:
             return np.empty((rows, width), np.float32)
 
-        run = Pass(
+        normed = room(self.hidden)
+        return Pass(
             x=x.numpy(),
             cos=cos.numpy(),
             sin=sin.numpy(),
@@ -81,16 +99,15 @@ class HostLayers:
             slot=slot,
             features=room(len(taps) * self.hidden),
             final=room(self.hidden),
-            normed=room(self.hidden),
+            normed=normed,
             added=room(self.hidden),
+            read=normed if ins is None else room(ins),
             qkv=room(self.weights.bias.shape[1]),
             mixed=room(self.heads_width),
             gate=room(self.intermediate),
             up=room(self.intermediate),
             marks=new_marks(STEPS * layers + 1),
         )
-        run_together(decoder_pass, self.weights, run)
-        return torch.from_numpy(run.final), torch.from_numpy(run.features) if taps else None
 
 
 def _matrices(layer: Any) -> list[Tensor]:

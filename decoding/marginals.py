@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from decoding.errors import NonFiniteLogits
-from decoding.host_rows import read_rows
-from decoding.topk import log_mass, top_k
+from decoding.topk import likeliest
 from decoding.types import Marginals
 
 
@@ -21,25 +20,14 @@ def top_marginals(logits: Tensor, k: int) -> Marginals:
     """
     if logits.ndim != 2 or logits.shape[1] == 0 or k < 1:
         raise ValueError(f"logits must be [positions, vocab] and k at least 1, not {tuple(logits.shape)} and {k}")
-    k = min(k, logits.shape[1])
-    logits = logits.detach().to(torch.float32)
-    if logits.device.type == "cpu":
-        best = read_rows(logits, k)
-        value, token, relative = best.value, best.column.astype(np.int32), best.normaliser[:, None].astype(np.float32)
-    else:
-        values, columns = top_k(logits, k)
-        mass = log_mass(logits, values[:, 0])
-        # One copy: the ids travel as bits among the floats.
-        packed = torch.cat((values, mass[:, None], columns.to(torch.int32).view(torch.float32)), dim=1).cpu().numpy()
-        value, relative, token = packed[:, :k], packed[:, k : k + 1], packed[:, k + 1 :].view(np.int32)
-    bad = np.flatnonzero(~np.isfinite(value[:, 0]))
+    token, logprob, peak = likeliest(logits.detach().to(torch.float32), k)
+    bad = np.flatnonzero(~np.isfinite(peak))
     if len(bad):
         raise NonFiniteLogits(
-            f"The drafter's logits at position {bad[0] + 1} of the block hold {_describe(float(value[bad[0], 0]))}.",
+            f"The drafter's logits at position {bad[0] + 1} of the block hold {_describe(float(peak[bad[0]]))}.",
             "Load the drafter in float32 (or bfloat16 instead of float16), and check that its weights fit the target.",
         )
-    # The largest is subtracted first because the two sides are close; rounding must not give a probability above 1.
-    return Marginals(token, np.minimum(value - value[:, :1] - relative, 0.0, dtype=np.float32))
+    return Marginals(token, logprob)
 
 
 def _describe(peak: float) -> str:

@@ -1,4 +1,4 @@
-"""Top-k and log-normaliser of wide rows; on a CPU the top-k is that of `host_rows`.
+"""Top-k and log-normaliser of wide rows; on a CPU those of `host_rows`.
 
 On a device, two stages read the row once: the maxima of interleaved blocks, then a selection among the elements of
 the k best blocks alone. That is exact: an element of the top k is beaten by fewer than k elements, so its block's
@@ -8,10 +8,12 @@ maximum is beaten by fewer than k others.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from decoding.host_rows import read_rows
+from decoding.types import Floats, Ints
 
 ROW_BLOCK_BYTES = 128 << 20  # large enough to fill a GPU, small beside its memory
 
@@ -45,6 +47,38 @@ def top_k(logits: Tensor, k: int) -> TopK:
         found = read_rows(logits, k)
         return TopK(torch.from_numpy(found.value), torch.from_numpy(found.column))
     return _top_k_on_device(logits, k)
+
+
+class Likeliest(NamedTuple):
+    """On the host."""
+
+    token: Ints
+    """`[rows, k]` columns, most likely first."""
+    logprob: Floats
+    """`[rows, k]` log-probabilities (nats), 0 at most."""
+    peak: Floats
+    """`[rows]` largest logits."""
+
+
+def likeliest(logits: Tensor, k: int) -> Likeliest:
+    """The `min(k, vocab)` most likely of every row of float32 `logits` `[rows, vocab]`; one copy to the host.
+
+    A row whose peak is not finite has no log-probabilities.
+    """
+    k = min(k, logits.shape[1])
+    if logits.device.type == "cpu":
+        best = read_rows(logits, k)
+        value, token, mass = best.value, best.column.astype(np.int32), best.normaliser[:, None].astype(np.float32)
+    else:
+        values, columns = _top_k_on_device(logits, k)
+        masses = log_mass(logits, values[:, 0])
+        # The ids travel as bits among the floats.
+        packed = torch.cat((values, masses[:, None], columns.to(torch.int32).view(torch.float32)), dim=1).cpu().numpy()
+        value, mass, token = packed[:, :k], packed[:, k : k + 1], packed[:, k + 1 :].view(np.int32)
+    with np.errstate(invalid="ignore"):
+        # The largest is subtracted first because the two sides are close; rounding must give no probability above 1.
+        logprob = np.minimum(value - value[:, :1] - mass, 0.0, dtype=np.float32)
+    return Likeliest(token, logprob, value[:, 0])
 
 
 def _top_k_on_device(logits: Tensor, k: int) -> TopK:

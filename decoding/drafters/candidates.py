@@ -1,12 +1,11 @@
 """From a drafter's logits to the candidates it proposes."""
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from decoding.drafters.base import Candidates
 from decoding.errors import NonFiniteLogits
-from decoding.topk import top_k
+from decoding.topk import likeliest
 
 
 def no_candidates(rows: int, k: int) -> Candidates:
@@ -17,13 +16,10 @@ def no_candidates(rows: int, k: int) -> Candidates:
 def best_candidates(logits: Tensor, k: int, name: str) -> Candidates:
     """The `k` most likely columns of each row of float32 `logits` `[rows, vocab]`, at temperature 1; one copy to the
     host. Beyond the vocabulary there is no candidate. Raises NonFiniteLogits, naming the drafter `name`."""
-    kept = min(k, logits.shape[1])
-    best = top_k(logits, kept)
-    logprob = best.values - logits.logsumexp(-1, keepdim=True)
-    packed = torch.cat([logprob.view(torch.int32), best.indices.to(torch.int32)], dim=1).cpu().numpy()
-    found = no_candidates(len(packed), k)
-    found.logprob[:, :kept] = np.minimum(packed[:, :kept].view(np.float32), 0.0)
-    found.token[:, :kept] = packed[:, kept:]
-    if not np.isfinite(found.logprob[:, 0]).all():
+    best = likeliest(logits, k)
+    found = no_candidates(len(logits), k)
+    kept = best.token.shape[1]
+    found.token[:, :kept], found.logprob[:, :kept] = best.token, best.logprob
+    if not np.isfinite(best.peak).all():
         raise NonFiniteLogits(f"The drafter {name} gave NaN or infinite logits.", "Try dtype float32.")
     return found

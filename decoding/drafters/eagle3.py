@@ -20,7 +20,8 @@ from decoding.drafters.draft_tokens import over_vocabulary
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.fitting import Fitting
-from decoding.drafters.network import Embed, rotation, unscaled
+from decoding.drafters.host_eagle3 import host_eagle3
+from decoding.drafters.network import Embed, Rotation, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import UnsupportedModel
 from decoding.kv_cache import free_memory
@@ -46,9 +47,14 @@ class Eagle3Drafter(StepwiseDrafter):
         self._embed = embed if model.embed_tokens is None else model.embed_tokens
         weight = model.fc.weight
         self._dtype, self._device = weight.dtype, weight.device
+        self._host = host_eagle3(model)
         every = torch.arange(self.config.draft_vocab, device=self._device)
         self._target_id: Ints = model.target_ids(every).int().cpu().numpy()
         self.begin(0)
+
+    @property
+    def runs_on_kernels(self) -> bool:
+        return self._host is not None
 
     @torch.inference_mode()
     def begin(self, capacity: int) -> None:
@@ -171,6 +177,21 @@ class Eagle3Drafter(StepwiseDrafter):
         """Recurrent states `[rows, hidden]`; the entries are written behind the first `behind` of the slab."""
         rows = len(hidden)
         mask = layout.masks[None][0, 0] if layout.masks is not None else None
+        with memory_guard("the drafter"):
+            if behind + rows > self._slab.shape[2]:
+                grown = self._new_slab(behind + rows + self._slab.shape[2] // 4)
+                grown[:, :, :behind] = self._slab[:, :, :behind]
+                self._slab = grown
+            embedded = self._embed(layout.input_ids[0]).to(self._dtype)
+            rotation = self._rotation[layout.position_ids[0]]
+            if self._host is not None:
+                return self._host.run(embedded, hidden, rotation, self._slab, behind, mask)
+            return self._forward_torch(embedded, hidden, rotation, behind, mask)
+
+    def _forward_torch(
+        self, embedded: Tensor, hidden: Tensor, rotation: Rotation, behind: int, mask: Tensor | None
+    ) -> Tensor:
+        rows = len(hidden)
         if mask is None and rows > 1:
             mask = torch.ones((rows, rows), dtype=torch.bool, device=self._device).tril()
 
@@ -178,13 +199,7 @@ class Eagle3Drafter(StepwiseDrafter):
             self._slab[:, :, behind : behind + rows] = keys_values
             return self._slab[:, :, : behind + rows]
 
-        with memory_guard("the drafter"):
-            if behind + rows > self._slab.shape[2]:
-                grown = self._new_slab(behind + rows + self._slab.shape[2] // 4)
-                grown[:, :, :behind] = self._slab[:, :, :behind]
-                self._slab = grown
-            embedded = self._embed(layout.input_ids[0]).to(self._dtype)
-            state: Tensor = self.model(embedded, hidden, remember, self._rotation[layout.position_ids[0]], mask)
+        state: Tensor = self.model(embedded, hidden, remember, rotation, mask)
         return state
 
     def _over_vocabulary(self, logits: Tensor | None) -> Tensor | None:

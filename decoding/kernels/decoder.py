@@ -71,6 +71,8 @@ class Pass(NamedTuple):
     normed: Floats
     added: Floats
     """`[rows, hidden]` each: scratch, as are the next ones."""
+    read: Floats
+    """`[rows, ins]` what queries, keys and values are made of: `normed` itself but in EAGLE-3's layer."""
     qkv: Floats
     """`[rows, q + k + v]`."""
     mixed: Floats
@@ -81,29 +83,55 @@ class Pass(NamedTuple):
     marks: Marks
 
 
+class Scratch(NamedTuple):
+    """What a thread writes on beside the pass itself."""
+
+    scores: Floats
+    """`[ROWS, widest]` of attention."""
+    negated: Floats
+    """`[unit of the MLP]`."""
+    rest: Floats
+    exponent: Ints
+    """As long as the longer of the two."""
+
+
+@compiled
+def new_scratch(run: Pass) -> Scratch:
+    """A thread's own."""
+    widest, unit = run.past + len(run.x), unit_of(run.gate.shape[1])
+    longer = max(widest, unit)
+    return Scratch(
+        np.empty((ROWS, widest), np.float32),
+        np.empty(unit, np.float32),
+        np.empty(longer, np.float32),
+        np.empty(longer, np.int32),
+    )
+
+
 @compiled
 def decoder_pass(weights: Weights, run: Pass) -> None:
     """Runs all layers; every thread of a crew calls it with the same arguments."""
-    layers, step = len(weights.address), 0
-    widest, unit = run.past + len(run.x), unit_of(run.gate.shape[1])
-    scores = np.empty((ROWS, widest), np.float32)
-    negated, rest = np.empty(unit, np.float32), np.empty(max(widest, unit), np.float32)
-    exponent = np.empty(len(rest), np.int32)
+    layers, scratch = len(weights.address), new_scratch(run)
     for layer in range(layers):
-        _norm_rows(weights, run, 2 * layer, step)
-        _project_in(weights, run, layer, step + 1)
-        _rotate(weights, run, layer, step + 2)
-        _attend(weights, run, layer, step + 3, scores, rest, exponent)
-        project(run.mixed, weights.address[layer, OUT], run.added, run.marks, step + 4)
-        _norm_rows(weights, run, 2 * layer + 1, step + 5)
-        _gate_and_up(weights, run, layer, step + 6, negated, rest, exponent)
-        project(run.gate, weights.address[layer, DOWN], run.added, run.marks, step + 7)
-        step += 8
-    _norm_rows(weights, run, 2 * layers, step)
+        norm_rows(weights, run, 2 * layer, STEPS * layer)
+        run_layer(weights, run, layer, STEPS * layer + 1, scratch)
+    norm_rows(weights, run, 2 * layers, STEPS * layers)
 
 
 @compiled
-def _norm_rows(weights: Weights, run: Pass, place: int, step: int) -> None:
+def run_layer(weights: Weights, run: Pass, layer: int, step: int, scratch: Scratch) -> None:
+    """All steps of a layer from `step` on but its first norm."""
+    _project_in(weights, run, layer, step)
+    _rotate(weights, run, layer, step + 1)
+    _attend(weights, run, layer, step + 2, scratch)
+    project(run.mixed, weights.address[layer, OUT], run.added, run.marks, step + 3)
+    norm_rows(weights, run, 2 * layer + 1, step + 4)
+    _gate_and_up(weights, run, layer, step + 5, scratch)
+    project(run.gate, weights.address[layer, DOWN], run.added, run.marks, step + 6)
+
+
+@compiled
+def norm_rows(weights: Weights, run: Pass, place: int, step: int) -> None:
     """Adds what the last product left to the rows, keeps them where they are asked for, and norms them.
 
     `place` is twice the layer, plus one for the second norm.
@@ -143,8 +171,8 @@ def normalise(x: Floats, weight: Floats, epsilon: float, out: Floats) -> None:
 
 @compiled
 def _project_in(weights: Weights, run: Pass, layer: int, step: int) -> None:
-    """Queries, keys and values of the normed rows, side by side."""
-    rows, hidden = run.normed.shape
+    """Queries, keys and values of the rows, side by side."""
+    rows, ins = run.read.shape
     width = run.qkv.shape[1]
     outs_q, outs_k = run.mixed.shape[1], (width - run.mixed.shape[1]) // 2
     units_q, units_k = units_of(outs_q), units_of(outs_k)
@@ -160,9 +188,9 @@ def _project_in(weights: Weights, run: Pass, layer: int, step: int) -> None:
         else:
             matrix, place, outs, offset = V, unit - units_q - units_k, outs_k, outs_q + outs_k
         start = place * unit_of(outs)
-        w = weights.address[layer, matrix] + 4 * start * hidden
+        w = weights.address[layer, matrix] + 4 * start * ins
         y = run.qkv.ctypes.data + 4 * (offset + start)
-        product(run.normed.ctypes.data, rows, hidden, w, min(unit_of(outs), outs - start), hidden, y, width)
+        product(run.read.ctypes.data, rows, ins, w, min(unit_of(outs), outs - start), ins, y, width)
         done(run.marks, step)
     wait(run.marks, step, units)
 
@@ -217,8 +245,9 @@ def _turn(part: Floats, cos: Floats, sin: Floats) -> None:
 
 
 @compiled
-def _attend(weights: Weights, run: Pass, layer: int, step: int, scores: Floats, rest: Floats, exponent: Ints) -> None:
+def _attend(weights: Weights, run: Pass, layer: int, step: int, scratch: Scratch) -> None:
     """Attention of every head over the cache; a unit is some rows of one head."""
+    scores = scratch.scores
     rows, (kv_heads, head_dim) = len(run.x), (run.keys.shape[1], run.keys.shape[3])
     heads = run.mixed.shape[1] // head_dim
     width, columns = run.qkv.shape[1], run.past + rows
@@ -237,7 +266,7 @@ def _attend(weights: Weights, run: Pass, layer: int, step: int, scores: Floats, 
         for row in range(first, last):
             seen = columns if run.mask != 0 else run.past + row + 1
             mask = run.mask + 4 * row * run.mask_width if run.mask != 0 else 0
-            _soften(scores[row - first, :columns], seen, weights.scale, mask, rest, exponent)
+            _soften(scores[row - first, :columns], seen, weights.scale, mask, scratch.rest, scratch.exponent)
         to = run.mixed.ctypes.data + 4 * (first * run.mixed.shape[1] + head * head_dim)
         share, apart = scores.ctypes.data, scores.shape[1]
         mixtures(share, last - first, apart, columns, values.ctypes.data, head_dim, to, run.mixed.shape[1])
@@ -273,9 +302,7 @@ def _soften(scores: Floats, seen: int, scale: float, mask: int, rest: Floats, ex
 
 
 @compiled
-def _gate_and_up(
-    weights: Weights, run: Pass, layer: int, step: int, negated: Floats, rest: Floats, exponent: Ints
-) -> None:
+def _gate_and_up(weights: Weights, run: Pass, layer: int, step: int, scratch: Scratch) -> None:
     """SwiGLU: `gate = silu(gate) * up`."""
     rows, hidden = run.normed.shape
     outs = run.gate.shape[1]
@@ -291,16 +318,18 @@ def _gate_and_up(
             product(run.normed.ctypes.data, rows, hidden, w, count, hidden, y.ctypes.data + 4 * start, outs)
         for row in range(rows):
             columns = slice(start, start + count)
-            _swish(run.gate[row, columns], run.up[row, columns], negated[:count], rest[:count], exponent[:count])
+            _swish(run.gate[row, columns], run.up[row, columns], scratch)
         done(run.marks, step)
     wait(run.marks, step, units)
 
 
 @compiled
-def _swish(gate: Floats, up: Floats, negated: Floats, rest: Floats, exponent: Ints) -> None:
-    for i in range(len(gate)):
+def _swish(gate: Floats, up: Floats, scratch: Scratch) -> None:
+    count = len(gate)
+    negated, rest, exponent = scratch.negated[:count], scratch.rest[:count], scratch.exponent[:count]
+    for i in range(count):
         negated[i] = min(-gate[i], LARGEST)
     split_exponentials(negated, np.float32(0.0), exponent, rest)
     power = exponent.view(np.float32)
-    for i in range(len(gate)):
+    for i in range(count):
         gate[i] = gate[i] / (np.float32(1.0) + power[i] * rest[i]) * up[i]

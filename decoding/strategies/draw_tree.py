@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
+from decoding.drafters.candidates import best_candidates
 from decoding.drafters.draft_tokens import in_target_ids
 from decoding.draws import Drawn, Draws
-from decoding.errors import Incompatible, NonFiniteLogits
+from decoding.errors import Incompatible
 from decoding.marginals import top_marginals
 from decoding.sampling import Sampling, draw_with_replacement, draw_without_replacement, probabilities
 from decoding.template import Template
 from decoding.tree import TreeBuilder
-from decoding.types import Ints, Marginals, Source, Tree
+from decoding.types import Floats, Ints, Marginals, Source, Tree
 
 SHOWN_MARGINALS = 8
 """How many tokens of each position are kept to be looked at."""
@@ -75,8 +76,7 @@ def draw_tree(
         logits, draft_tokens = drafter.logits(root), drafter.draft_tokens
         best = top_marginals(logits, SHOWN_MARGINALS)
         marginals = in_target_ids(best, draft_tokens)
-        peak = torch.tensor(best.token[:, :1], dtype=torch.int64, device=logits.device)
-        normaliser = logits.gather(1, peak) - torch.tensor(best.logprob[:, :1], device=logits.device)
+        normaliser = _normaliser(logits, best.token, best.logprob)
         ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), template, how)
     elif isinstance(drafter, StepwiseDrafter):
         ask = _stepwise(drafter, builder, template, how)
@@ -133,8 +133,8 @@ def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, template: Template
             logits = drafter.expand_logits(np.array(tokens, np.int32), np.array(above, np.int32))
         if logits is None:
             return None
-        _require_usable(logits, drafter)
-        rows = _Rows(logits, logits.logsumexp(-1, keepdim=True), probabilities(logits, how.sampling))
+        best = best_candidates(logits, 1, drafter.name)
+        rows = _Rows(logits, _normaliser(logits, best.token, best.logprob), probabilities(logits, how.sampling))
         drawn = how.draw(rows.probs, template, places)
         return _Candidates(*_on_host(rows, [drawn], list(range(len(nodes)))), rows.probs)
 
@@ -156,9 +156,10 @@ def _on_host(rows: _Rows, drawn: list[Tensor], row: list[int]) -> tuple[list[lis
     return [tokens[part] for part in parts], [logprobs[part] for part in parts]
 
 
-def _require_usable(logits: Tensor, drafter: Drafter) -> None:
-    if not bool(torch.isfinite(logits.amax(-1)).all()):  # NaN and +inf come through; -inf is an impossible token
-        raise NonFiniteLogits(f"The drafter {drafter.name} gave NaN or infinite logits.", "Try dtype float32.")
+def _normaliser(logits: Tensor, token: Ints, logprob: Floats) -> Tensor:
+    """Of `_Rows`, from the most likely token of every row and its log-probability, `[rows, any]` each."""
+    peak = torch.tensor(token[:, :1], dtype=torch.int64, device=logits.device)
+    return logits.gather(1, peak) - torch.tensor(logprob[:, :1], device=logits.device)
 
 
 class _Filling:

@@ -31,6 +31,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(autouse=True, params=["kernels", "torch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What runs the drafter's layer on a CPU in float32."""
+    if request.param == "torch":
+        monkeypatch.setattr("decoding.drafters.eagle3.host_eagle3", lambda _: None)
+    return str(request.param)
+
+
 def target_embedding() -> nn.Embedding:
     torch.manual_seed(9)
     return nn.Embedding(VOCAB, HIDDEN)
@@ -70,6 +78,14 @@ class Text:
         np.testing.assert_allclose(logprob[there], [expected[t] for t in token[there].tolist()], atol=atol)
         best = sorted(expected.values(), reverse=True)[: there.sum()]
         np.testing.assert_allclose(logprob[there], best, atol=atol)
+
+
+def rows_read(drafter: Eagle3Drafter) -> list[int]:
+    """Grows by the number of rows of every forward pass of a drafter that has an embedding of its own."""
+    rows: list[int] = []
+    assert drafter.model.embed_tokens is not None
+    drafter.model.embed_tokens.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0])))
+    return rows
 
 
 def draft_round(drafter: Eagle3Drafter, text: Text, root: int) -> list[list[int]]:
@@ -142,11 +158,16 @@ def test_committed_positions_are_read_with_the_targets_own_features(tmp_path: Pa
     np.testing.assert_allclose(ours.logprob, at_once.logprob, atol=1e-5)
 
 
-def test_one_forward_pass_for_each_depth(tmp_path: Path) -> None:
+def test_the_kernels_run_what_they_can(tmp_path: Path, way: str) -> None:
     folder = write_eagle3_checkpoint(tmp_path)
+    assert load(folder).runs_on_kernels == (way == "kernels")
+    assert not load(folder, torch.bfloat16).runs_on_kernels
+
+
+def test_one_forward_pass_for_each_depth(tmp_path: Path) -> None:
+    folder = write_eagle3_checkpoint(tmp_path, own_embedding=True)
     drafter, text = load(folder), Text(folder, 0)
-    rows: list[int] = []
-    drafter.model.midlayer.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0])))
+    rows = rows_read(drafter)
     drafter.begin(40)
     drafter.observe(text.commit([1, 2, 3, 4]))
     first = drafter.start(5, 3).token[0]
@@ -172,7 +193,7 @@ def test_a_second_start_replaces_the_first(tmp_path: Path) -> None:
 
 
 def test_a_long_prompt_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_eagle3_checkpoint(tmp_path)
+    folder = write_eagle3_checkpoint(tmp_path, own_embedding=True)
     whole, text = load(folder), Text(folder, 0)
     observation = text.commit(text.rng.integers(0, VOCAB, 21).tolist())
     whole.begin(40)
@@ -180,8 +201,7 @@ def test_a_long_prompt_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     expected = whole.start(7, 4)
     monkeypatch.setattr("decoding.drafters.eagle3.PREFILL_CHUNK", 8)
     drafter = load(folder)
-    rows: list[int] = []
-    drafter.model.midlayer.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0])))
+    rows = rows_read(drafter)
     drafter.begin(40)
     drafter.observe(observation)
     found = drafter.start(7, 4)
