@@ -1,12 +1,14 @@
 """How a drafter's name becomes a drafter."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from decoding.calibration import matrix_path
 from decoding.catalogue import SELF, drafter_info
 from decoding.drafters.autoregressive import Autoregressive
 from decoding.drafters.base import Drafter
 from decoding.drafters.block_diffusion import load_block_diffusion
+from decoding.drafters.draft_tokens import read_draft_tokens
 from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.fitting import Fitting
 from decoding.drafters.medusa import load_medusa
@@ -37,7 +39,8 @@ def load_drafter(drafter_id: str, target: Target, report: Callable[[str], None])
         return load_medusa(source, fitting, target.head, name=name)
     dtype = str(target.dtype).removeprefix("torch.")
     loaded = load_causal_lm(source, dtype, target.device.type, report, with_tokenizer=False)
-    return Autoregressive(Target(loaded.model, None, name), target.vocab_size)
+    tokens = read_draft_tokens(Path(source), target.vocab_size)
+    return Autoregressive(Target(loaded.model, None, name), target.vocab_size, tokens)
 
 
 def _self(target: Target) -> Drafter:

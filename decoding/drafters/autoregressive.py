@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
-from decoding.drafters.candidates import best_candidates, no_candidates
+from decoding.drafters.base import Observation
+from decoding.drafters.stepwise_model import StepwiseModel
 from decoding.errors import Incompatible
 from decoding.kv_cache import PreallocatedCache, free_memory
 from decoding.layout import Layout, chain_layout, nodes_layout
@@ -20,11 +20,15 @@ from decoding.target import PREFILL_CHUNK, Target, memory_guard
 from decoding.types import Ints
 
 
-class Autoregressive(StepwiseDrafter):
+class Autoregressive(StepwiseModel):
     """Drafts with any causal LM that has the target's vocabulary (`model` may even be the target itself)."""
 
-    def __init__(self, model: Target, vocab_size: int) -> None:
-        """Raises Incompatible where the drafter's vocabulary is not the target's `vocab_size`."""
+    def __init__(self, model: Target, vocab_size: int, draft_tokens: Tensor | None = None) -> None:
+        """`draft_tokens` `[kept]` are the ids of the tokens that it drafts with (see `draft_tokens`), where these are
+        not all.
+
+        Raises Incompatible where the drafter's vocabulary is not the target's `vocab_size`.
+        """
         if model.vocab_size != vocab_size:
             raise Incompatible(
                 f"The drafter {model.name} has {model.vocab_size} tokens, the target {vocab_size}.",
@@ -33,6 +37,8 @@ class Autoregressive(StepwiseDrafter):
         self.model = model
         self.name = model.name
         self.vocab_size = vocab_size
+        self.draft_tokens = None if draft_tokens is None else draft_tokens.int().numpy()
+        self._head = model.head if draft_tokens is None else model.head_over(draft_tokens)
         self.begin(0)
 
     @property
@@ -75,15 +81,8 @@ class Autoregressive(StepwiseDrafter):
         if self._length == 0:
             self._prefill(keep=0)
 
-    def start(self, root: int, k: int) -> Candidates:
-        return self._candidates(self.start_logits(root), 1, k)
-
-    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
-        """As `StepwiseDrafter.expand`; nothing is proposed beyond the drafter's own context."""
-        return self._candidates(self.expand_logits(tokens, parents), len(tokens), k)
-
     @torch.inference_mode()
-    def start_logits(self, root: int) -> Tensor | None:
+    def _start(self, root: int) -> Tensor | None:
         self._forget_round()
         if not self._fits(len(self._waiting) + 1):
             return None
@@ -93,10 +92,10 @@ class Autoregressive(StepwiseDrafter):
         self._length += len(self._waiting)
         self._waiting.clear()
         self._add_nodes(np.array([root]), np.array([-1]), np.ones((1, 1), np.bool_), np.zeros(1, np.int32))
-        return self.model.head(hidden[-1:]).float()
+        return self._head(hidden[-1:]).float()
 
     @torch.inference_mode()
-    def expand_logits(self, tokens: Ints, parents: Ints) -> Tensor | None:
+    def _expand(self, tokens: Ints, parents: Ints) -> Tensor | None:
         depth = self._depth[parents] + 1
         if not self._fits(int(depth.max()) + 1):
             return None
@@ -107,7 +106,7 @@ class Autoregressive(StepwiseDrafter):
         )
         hidden = self._forward(layout, len(tokens))
         self._add_nodes(tokens, parents, visible, depth)
-        return self.model.head(hidden).float()
+        return self._head(hidden).float()
 
     def _add_nodes(self, tokens: Ints, parents: Ints, visible: NDArray[np.bool_], depth: Ints) -> None:
         before = len(self._depth)
@@ -141,8 +140,3 @@ class Autoregressive(StepwiseDrafter):
             hidden, _ = self.model.forward(layout, self._cache, ())
         self._cache.advance(count)
         return hidden
-
-    @torch.inference_mode()
-    def _candidates(self, logits: Tensor | None, rows: int, k: int) -> Candidates:
-        """The `k` most likely tokens of each row of `logits` `[rows, vocab]`; none without logits."""
-        return no_candidates(rows, k) if logits is None else best_candidates(logits, k, self.name)

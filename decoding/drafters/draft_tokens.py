@@ -1,4 +1,4 @@
-"""The tokens that a one-pass drafter drafts with, where it was trained on a part of the target's vocabulary.
+"""The tokens that a drafter drafts with, where these are a part of the target's vocabulary.
 
 A drafter that reads the target's whole head spends most of a draft on tokens it never names. As FR-Spec (Zhao et al.,
 ACL 2025) does for EAGLE-2, the head is cut to the commonest tokens; drafts get cheaper and stay lossless, because the

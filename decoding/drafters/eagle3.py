@@ -13,15 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from decoding.drafters.base import Candidates, Observation, StepwiseDrafter
-from decoding.drafters.candidates import best_candidates, no_candidates
+from decoding.drafters.base import Observation
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module, tensor_shapes
-from decoding.drafters.draft_tokens import over_vocabulary
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.fitting import Fitting
 from decoding.drafters.host_eagle3 import host_eagle3
 from decoding.drafters.network import Embed, Rotation, rotation, unscaled
+from decoding.drafters.stepwise_model import StepwiseModel
 from decoding.drafters.target_states import tapped
 from decoding.errors import UnsupportedModel
 from decoding.kv_cache import free_memory
@@ -33,7 +32,7 @@ EMBEDDING = "embed_tokens.weight"
 FULL_ATTENTION = (None,)
 
 
-class Eagle3Drafter(StepwiseDrafter):
+class Eagle3Drafter(StepwiseModel):
     """A loaded EAGLE-3 drafter. Between `begin` and `end` it holds the run's keys and values on the device."""
 
     def __init__(self, model: Eagle3Model, embed: Embed, target_layers: int, name: str) -> None:
@@ -49,7 +48,7 @@ class Eagle3Drafter(StepwiseDrafter):
         self._dtype, self._device = weight.dtype, weight.device
         self._host = host_eagle3(model)
         every = torch.arange(self.config.draft_vocab, device=self._device)
-        self._target_id: Ints = model.target_ids(every).int().cpu().numpy()
+        self.draft_tokens = model.target_ids(every).int().cpu().numpy()
         self.begin(0)
 
     @property
@@ -108,19 +107,6 @@ class Eagle3Drafter(StepwiseDrafter):
         self._hidden = torch.cat([self._hidden, fused])
         if self._length == 0:
             self._prefill(keep=1)
-
-    def start(self, root: int, k: int) -> Candidates:
-        return self._candidates(self._start(root), 1, k)
-
-    def expand(self, tokens: Ints, parents: Ints, k: int) -> Candidates:
-        """As `StepwiseDrafter.expand`; nothing is proposed beyond the drafter's own context."""
-        return self._candidates(self._expand(tokens, parents), len(tokens), k)
-
-    def start_logits(self, root: int) -> Tensor | None:
-        return self._over_vocabulary(self._start(root))
-
-    def expand_logits(self, tokens: Ints, parents: Ints) -> Tensor | None:
-        return self._over_vocabulary(self._expand(tokens, parents))
 
     @torch.inference_mode()
     def _start(self, root: int) -> Tensor | None:
@@ -201,16 +187,6 @@ class Eagle3Drafter(StepwiseDrafter):
 
         state: Tensor = self.model(embedded, hidden, remember, rotation, mask)
         return state
-
-    def _over_vocabulary(self, logits: Tensor | None) -> Tensor | None:
-        return None if logits is None else over_vocabulary(logits, self._target_id, self.vocab_size)
-
-    @torch.inference_mode()
-    def _candidates(self, logits: Tensor | None, rows: int, k: int) -> Candidates:
-        if logits is None:
-            return no_candidates(rows, k)
-        found = best_candidates(logits, k, self.name)
-        return Candidates(np.where(found.token < 0, -1, self._target_id[found.token]), found.logprob)
 
 
 def load_eagle3(

@@ -19,6 +19,7 @@ from decoding.training.corpus import Example
 from decoding.training.export import Checkpoint, in_bfloat16
 from decoding.training.features import Features
 from decoding.training.teacher import Teacher
+from decoding.training.vocabulary import common_tokens
 
 CHAIN = 5
 EMBEDDING = "model.embed_tokens.weight"
@@ -41,6 +42,8 @@ class LlamaRecipe:
     """Random tokens of the whole vocabulary beside the common ones in each step's softmax."""
     soft: float = 0.7
     """Part of the loss that is the distance to the target's distribution; the rest is that to its token."""
+    draft_vocab: int = 16384
+    """Common tokens that it drafts with: its head over all of them takes longer than its layers."""
 
 
 def small_llama(target: Target, recipe: LlamaRecipe, seed: int) -> Any:
@@ -98,6 +101,7 @@ class LlamaTrainer:
         self.model = small_llama(target, recipe, seed).to(target.device)
         self.examples, self.store, self.recipe, self.teacher = examples, store, recipe, teacher
         self.common = teacher.common.ids.to(target.device)
+        self.draft_tokens = common_tokens(examples, recipe.draft_vocab, target.vocab_size, target.end_ids).ids
         self.examples_per_step = recipe.examples_per_step
         self.vocab, self.device = target.vocab_size, target.device
 
@@ -137,7 +141,7 @@ class LlamaTrainer:
         del tensors["lm_head.weight"]
         tensors[EMBEDDING] = self.model.model.embed_tokens.weight.detach().to(torch.float8_e4m3fn)
         config = {**self.model.config.to_dict(), "architectures": [type(self.model).__name__], "dtype": "bfloat16"}
-        return Checkpoint(tensors, config)
+        return Checkpoint(tensors, config, self.draft_tokens)
 
 
 def _chain(hits: Tensor, counted: Tensor) -> Tensor:

@@ -150,7 +150,8 @@ def test_an_exported_drafter_gives_the_same_candidates(tmp_path: Path) -> None:
     export_folder(tmp_path, trainer.published(), "# card")
     loaded = load_eagle3(tmp_path, Fitting(VOCAB, 32, LAYERS), whole.embed)
     common = trainer.teacher.common
-    assert loaded._target_id.tolist() == common.ids.tolist()
+    assert loaded.draft_tokens is not None
+    assert loaded.draft_tokens.tolist() == common.ids.tolist()
     assert torch.equal(loaded.model.t2d, common.place >= 0)
     assert int(loaded.model.t2d.sum()) == DRAFT < VOCAB
     text = torch.tensor(examples[0].tokens)

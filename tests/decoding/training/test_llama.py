@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from decoding.drafters.autoregressive import Autoregressive
+from decoding.drafters.draft_tokens import read_draft_tokens
 from decoding.errors import Incompatible
 from decoding.models import load_causal_lm
 from decoding.target import Target
@@ -15,10 +16,13 @@ from decoding.training.corpus import Example
 from decoding.training.export import export_folder
 from decoding.training.features import LiveFeatures
 from decoding.training.llama import CHAIN, LlamaRecipe, LlamaTrainer, _chain
+from decoding.training.vocabulary import common_tokens
 from tests.decoding.training.material import generator, target, teacher_of, texts
 from tests.tiny_models import VOCAB
 
-RECIPE = LlamaRecipe(hidden=16, layers=2, heads=4, intermediate=24, examples_per_step=3, vocabulary=40, negatives=30)
+RECIPE = LlamaRecipe(
+    hidden=16, layers=2, heads=4, intermediate=24, examples_per_step=3, vocabulary=40, negatives=30, draft_vocab=60
+)
 
 
 def trainer_of(examples: list[Example], recipe: LlamaRecipe = RECIPE, seed: int = 0) -> LlamaTrainer:
@@ -60,6 +64,23 @@ def test_it_drafts_for_its_target(exported: tuple[LlamaTrainer, Path]) -> None:
     assert candidates.token[0].tolist() == wanted.tolist()
     with pytest.raises(Incompatible, match=r"101 tokens, the target 50"):
         Autoregressive(Target(loaded.model, None, "trained"), 50)
+
+
+def test_it_drafts_with_the_common_tokens(exported: tuple[LlamaTrainer, Path]) -> None:
+    ids = read_draft_tokens(exported[1], VOCAB)
+    assert ids is not None
+    assert ids.tolist() == common_tokens(texts(3), 60, VOCAB, target().end_ids).ids.tolist()
+    loaded = load_causal_lm(str(exported[1]), "float32", "cpu", with_tokenizer=False)
+    drafter = Autoregressive(Target(loaded.model, None, "trained"), VOCAB, ids)
+    drafter.begin(16)
+    best, logits = drafter.start(5, 100), drafter.start_logits(5)
+    assert logits is not None
+    with torch.inference_mode():
+        kept = loaded.model(input_ids=torch.tensor([[5]])).logits[0, -1, ids]
+    assert sorted(best.token[0].tolist()) == [-1] * 40 + ids.tolist()
+    np.testing.assert_allclose(best.logprob[0, :60], kept.log_softmax(-1).sort(descending=True).values, atol=1e-5)
+    torch.testing.assert_close(logits[0, ids], kept, rtol=1e-4, atol=1e-5)
+    assert set(logits.isfinite().nonzero()[:, 1].tolist()) == set(ids.tolist())
 
 
 def test_it_begins_with_the_target_s_embedding_and_the_seed_decides_the_rest() -> None:
