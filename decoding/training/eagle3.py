@@ -6,7 +6,7 @@ target's rows up to t - k and to the k rows of its own path after them (section 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -19,10 +19,14 @@ from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import rotation
 from decoding.target import Target
 from decoding.training.corpus import Example
+from decoding.training.eagle3_copying import EMBEDDING_TAP, copying_config, with_copying_heads
 from decoding.training.export import Checkpoint, in_bfloat16
 from decoding.training.features import Features
 from decoding.training.layer_config import layer_config
 from decoding.training.teacher import Teacher
+
+MEASURED_TEXTS = 8
+"""Examples from which it is learnt how long a fused state is."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,12 @@ class Eagle3Recipe:
     """Loss weight of step k: decay to the k."""
     soft: float = 0.7
     """Part of the loss that is the distance to the target's distribution; the rest is that to its token."""
+    copying: int = 3
+    """Key heads that copy, beside those of the target's layer (see `eagle3_copying`)."""
 
 
 def published_config(target: Target, recipe: Eagle3Recipe) -> dict[str, Any]:
-    """The content of config.json in the published layout."""
+    """The content of config.json in the published layout, without heads that copy."""
     return {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
@@ -96,8 +102,13 @@ class Texts:
         return Texts(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-def gather_texts(examples: Sequence[Example], store: Features, indices: Sequence[int], taps: Sequence[int]) -> Texts:
-    """Rows of the given examples: one for every token but the last two."""
+def gather_texts(
+    examples: Sequence[Example], store: Features, indices: Sequence[int], taps: Sequence[int], embedding: Tensor
+) -> Texts:
+    """Rows of the given examples: one for every token but the last two.
+
+    Hidden state 0, where the `taps` begin with it, is looked up in the `embedding` `[vocab, hidden]`.
+    """
     rows = max(len(examples[i]) for i in indices) - 2
     text = torch.zeros(len(indices), rows + 2, dtype=torch.int64)
     counted = torch.zeros(len(indices), rows, dtype=torch.bool)
@@ -107,8 +118,11 @@ def gather_texts(examples: Sequence[Example], store: Features, indices: Sequence
         text[row, : len(example)] = torch.tensor(example.tokens)
         # The first token of the response comes from the prefill: the first that is drafted is the one after it.
         counted[row, len(example.prompt) - 1 : count] = True
-    features, final = store.padded(indices, taps)
-    return Texts(features[:, :-2], text[:, 1:-1], text[:, 2:], final[:, 1:-1], counted)
+    features, final = store.padded(indices, [tap for tap in taps if tap != EMBEDDING_TAP])
+    features = features[:, :-2]
+    if EMBEDDING_TAP in taps:
+        features = torch.cat([embedding[text[:, :-2].to(embedding.device)].to(features), features], dim=-1)
+    return Texts(features, text[:, 1:-1], text[:, 2:], final[:, 1:-1], counted)
 
 
 def test_mask(rows: int, step: int, device: torch.device) -> Tensor:
@@ -139,11 +153,27 @@ class Eagle3Trainer:
         self.embedding = target.embed.weight.detach().float()
         longest = max(len(example) for example in examples)
         self.table = rotation(self.config, longest, torch.float32, target.device)
+        if recipe.copying:
+            self.give_copying_heads(recipe.copying)
+
+    @torch.no_grad()
+    def give_copying_heads(self, heads: int) -> None:
+        """Replaces the model, which has none, by one with so many more key heads; see `with_copying_heads`."""
+        self.recipe = replace(self.recipe, copying=heads)
+        texts = self._texts(range(min(len(self.examples), MEASURED_TEXTS))).to(self.device)
+        states = self.model.fuse(texts.features)[texts.counted]
+        length = float(states.square().mean(-1).sqrt().median())
+        self.raw_config = copying_config(self.raw_config, self.taps, heads)
+        self.config = Eagle3Config.from_dict(self.raw_config)
+        self.taps = (EMBEDDING_TAP, *self.taps)
+        self.model = with_copying_heads(self.model, self.config, self.embedding, length)
 
     def loss(self, indices: Sequence[int], generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Of some whole examples; nothing is chosen at random."""
-        texts = gather_texts(self.examples, self.store, indices, self.taps)
-        return self.loss_of(texts.to(self.device))
+        return self.loss_of(self._texts(indices).to(self.device))
+
+    def _texts(self, indices: Sequence[int]) -> Texts:
+        return gather_texts(self.examples, self.store, indices, self.taps, self.embedding)
 
     def checkpointed(self) -> tuple[nn.Module, Callable[[str], str | None]]:
         """The module whose tensors a checkpoint holds, and what a tensor of a checkpoint is called in it."""

@@ -20,6 +20,7 @@ from decoding.training.beginning import drafted_tokens, take_weights
 from decoding.training.block_diffusion import BlockTrainer
 from decoding.training.corpus import Example, read_corpus
 from decoding.training.eagle3 import Eagle3Trainer
+from decoding.training.eagle3_copying import copies
 from decoding.training.export import Card, Checkpoint, export_folder
 from decoding.training.features import Features, JoinedFeatures, LiveFeatures, digest, make_features
 from decoding.training.fit_loop import FitOptions
@@ -171,7 +172,13 @@ class Workshop:
         else:
             teacher = self.teacher(profile.llama.vocabulary)
             trainer, options = LlamaTrainer(*material, profile.llama, teacher, self.seed), profile.llama_fit
-        if begin_with is not None:
+        if begin_with is None:
+            return trainer, options
+        if isinstance(trainer, Eagle3Trainer) and not copies(begin_with):
+            trainer = Eagle3Trainer(*material, replace(trainer.recipe, copying=0), teacher)
+            take_weights(trainer, begin_with)
+            trainer.give_copying_heads(profile.eagle3.copying)
+        else:
             take_weights(trainer, begin_with)
         return trainer, options
 
