@@ -41,8 +41,8 @@ class Eagle3Recipe:
     """Loss weight of step k: decay to the k."""
     soft: float = 0.7
     """Part of the loss that is the distance to the target's distribution; the rest is that to its token."""
-    copying: int = 3
-    """Key heads that copy, beside those of the target's layer (see `eagle3_copying`)."""
+    copying: bool = True
+    """Whether it is given heads that copy, as many as the target's layer has (see `eagle3_copying`)."""
 
 
 def published_config(target: Target, recipe: Eagle3Recipe) -> dict[str, Any]:
@@ -154,16 +154,16 @@ class Eagle3Trainer:
         longest = max(len(example) for example in examples)
         self.table = rotation(self.config, longest, torch.float32, target.device)
         if recipe.copying:
-            self.give_copying_heads(recipe.copying)
+            self.give_copying_heads()
 
     @torch.no_grad()
-    def give_copying_heads(self, heads: int) -> None:
-        """Replaces the model, which has none, by one with so many more key heads; see `with_copying_heads`."""
-        self.recipe = replace(self.recipe, copying=heads)
+    def give_copying_heads(self) -> None:
+        """Replaces the model, which has none, by one with twice as many heads; see `with_copying_heads`."""
+        self.recipe = replace(self.recipe, copying=True)
         texts = self._texts(range(min(len(self.examples), MEASURED_TEXTS))).to(self.device)
         states = self.model.fuse(texts.features)[texts.counted]
         length = float(states.square().mean(-1).sqrt().median())
-        self.raw_config = copying_config(self.raw_config, self.taps, heads)
+        self.raw_config = copying_config(self.raw_config, self.taps)
         self.config = Eagle3Config.from_dict(self.raw_config)
         self.taps = (EMBEDDING_TAP, *self.taps)
         self.model = with_copying_heads(self.model, self.config, self.embedding, length)

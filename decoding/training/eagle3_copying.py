@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from decoding.drafters.checkpoint import read_json
 from decoding.drafters.eagle3_config import Eagle3Config
 from decoding.drafters.eagle3_model import Eagle3Model
 
@@ -24,22 +25,19 @@ FREE = 0.005
 """Standard deviation of the queries that are new but not built: they are free to learn something else."""
 
 
-def copying_config(raw: dict[str, Any], taps: tuple[int, ...], heads: int) -> dict[str, Any]:
-    """The content of config.json with `heads` more key heads, as many queries to each as before, and one more tap."""
-    group = raw["num_attention_heads"] // raw["num_key_value_heads"]
-    keys = raw["num_key_value_heads"] + heads
+def copying_config(raw: dict[str, Any], taps: tuple[int, ...]) -> dict[str, Any]:
+    """The content of config.json with as many heads again and one more tap."""
     return {
         **raw,
-        "num_key_value_heads": keys,
-        "num_attention_heads": group * keys,
+        "num_key_value_heads": 2 * raw["num_key_value_heads"],
+        "num_attention_heads": 2 * raw["num_attention_heads"],
         "eagle_aux_hidden_state_layer_ids": [EMBEDDING_TAP, *taps],
     }
 
 
 def copies(folder: Path) -> bool:
     """Whether the checkpoint in `folder` reads the embedding, as one with heads that copy does."""
-    config = Eagle3Config.from_folder(folder)
-    return config.tap_ids is not None and EMBEDDING_TAP in config.tap_ids
+    return EMBEDDING_TAP in (read_json(folder / "config.json").get("eagle_aux_hidden_state_layer_ids") or ())
 
 
 @torch.no_grad()
@@ -50,9 +48,7 @@ def with_copying_heads(model: Eagle3Model, config: Eagle3Config, embedding: Tens
     """
     grown = Eagle3Model(config).to(embedding.device)
     size, hidden = config.head_dim, config.hidden
-    count = config.kv_heads - model.config.kv_heads
-    if count * size > hidden:
-        raise ValueError(f"{count} heads of {size} copy more than the {hidden} dimensions of an embedding")
+    count = min(model.config.kv_heads, hidden // size)  # together they copy no more than the whole embedding
     _take_over(grown, model)
     centred = embedding - embedding.mean(0)
     spread, directions = torch.linalg.eigh(centred.T @ centred / len(centred))

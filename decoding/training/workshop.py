@@ -175,9 +175,9 @@ class Workshop:
         if begin_with is None:
             return trainer, options
         if isinstance(trainer, Eagle3Trainer) and not copies(begin_with):
-            trainer = Eagle3Trainer(*material, replace(trainer.recipe, copying=0), teacher)
+            trainer = Eagle3Trainer(*material, replace(trainer.recipe, copying=False), teacher)
             take_weights(trainer, begin_with)
-            trainer.give_copying_heads(profile.eagle3.copying)
+            trainer.give_copying_heads()
         else:
             take_weights(trainer, begin_with)
         return trainer, options

@@ -95,3 +95,17 @@ def test_a_damaged_folder_is_named(kind: str, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"none")
     with pytest.raises(ModelUnavailable, match=r"model\.safetensors"):
         take_weights(trainer_of(kind), tmp_path)
+
+
+def test_an_eagle_drafter_without_copying_heads_is_given_them(tmp_path: Path) -> None:
+    plain = trainer_of("eagle3", copying=False)
+    shake(plain.model)
+    export_folder(tmp_path, plain.published(), "# card")
+    trainer = trainer_of("eagle3", copying=False)
+    take_weights(trainer, tmp_path)
+    trainer.give_copying_heads()
+    assert trainer.recipe == trainer_of("eagle3").recipe
+    assert trainer.published().config == trainer_of("eagle3").published().config
+    found, wanted = trainer.model.midlayer.mlp.state_dict(), plain.model.midlayer.mlp.state_dict()
+    for name, weight in wanted.items():
+        torch.testing.assert_close(found[name], weight, rtol=0.01, atol=1e-3)  # as it was written, in bfloat16

@@ -20,6 +20,7 @@ from decoding.training import profiles, scribe, workshop
 from decoding.training.block_diffusion import BlockRecipe
 from decoding.training.corpus import append_examples, read_corpus
 from decoding.training.eagle3 import Eagle3Recipe
+from decoding.training.eagle3_copying import copies
 from decoding.training.fit_loop import FitOptions
 from decoding.training.llama import LlamaRecipe
 from decoding.training.profiles import Profile
@@ -188,6 +189,19 @@ def test_a_drafter_goes_on_from_a_checkpoint(kind: str, place: Path, capsys: pyt
     assert train(place, kind, "--begin-with", str(place / "other" / other), out="never") == 2
     assert "another one than this profile trains: " in refused(capsys)
     assert not (place / "never").exists()
+
+
+def test_an_eagle_drafter_that_cannot_copy_is_given_heads_for_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert train(place, "eagle3") == 0  # writes the text
+    text = ("--corpus", str(place / "work" / "corpus.jsonl"))
+    before, after = place / "before", place / "after"
+    with monkeypatch.context() as patch:
+        patch.setitem(profiles.PROFILES, "cpu", replace(TINY, eagle3=replace(TINY.eagle3, copying=False)))
+        assert main(["train", "eagle3", "--out", str(before), *text, "--work", str(place / "plain")]) == 0
+    begun = ("--begin-with", str(before))
+    assert main(["train", "eagle3", "--out", str(after), *text, "--work", str(place / "given"), *begun]) == 0
+    assert not copies(before)
+    assert copies(after)
 
 
 def test_another_seed_goes_on_with_nothing_of_the_first(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def test_step_k_of_a_row_is_the_drafter_at_depth_k(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(trainer, "teacher", spy)
     trainer.loss(wanted, generator())
     drafter = Eagle3Drafter(trainer.model, target().embed, LAYERS, "trained")
-    live = gather_texts(examples, trainer.store, wanted, trainer.taps).counted
+    live = gather_texts(examples, trainer.store, wanted, trainer.taps, trainer.embedding).counted
     for step in range(STEPS):
         found, rows = spy.logits[step], []
         for index in wanted:
@@ -186,4 +186,4 @@ def test_bfloat16_autocast_gives_nearly_the_same_loss() -> None:
 
 def test_the_config_is_one_that_the_reader_takes() -> None:
     config = Eagle3Config.from_dict(trainer_of(texts(1)).raw_config)
-    assert (config.draft_vocab, config.vocab, config.taps(LAYERS)) == (DRAFT, VOCAB, (2, 4, 5))
+    assert (config.draft_vocab, config.vocab, config.taps(LAYERS)) == (DRAFT, VOCAB, (0, 2, 4, 5))
