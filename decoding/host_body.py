@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from decoding.host_layers import FAMILIES, HostLayers
+from decoding.host_rotary import HostRotary
 from decoding.kernels.crew import AVAILABLE
 from decoding.kv_cache import PreallocatedCache
 from decoding.layout import Layout
@@ -13,8 +14,6 @@ from decoding.types import Floats
 
 PROBE = 5
 """Rows on which the kernels and transformers must agree before the kernels are used."""
-SHARED = 2048
-"""Of so many sines torch gives its threads a part each."""
 
 
 def host_body(model: Any) -> "HostBody | None":
@@ -44,24 +43,16 @@ class HostBody:
         attention = self.model.layers[0].self_attn
         self.layers = HostLayers(list(self.model.layers), self.model.norm, float(attention.scaling))
         self.embedding: Floats = self.model.embed_tokens.weight.detach().numpy()
+        self.rotary = HostRotary(self.model.rotary_emb)
         self.kv_heads: int = attention.k_proj.out_features // attention.head_dim
 
     def forward(self, layout: Layout, cache: PreallocatedCache, taps: tuple[int, ...]) -> tuple[Tensor, Tensor | None]:
         """As `Target.forward`, for layers that see everything; behind `cache.length`, which it leaves as it is."""
         x = torch.from_numpy(self.embedding[layout.input_ids[0].numpy()])
-        cos, sin = self._rotary(x, layout.position_ids[0])
+        cos, sin = self.rotary(layout.position_ids[0])
         keys, values = cache.slabs(x.new_empty(1, self.kv_heads, 0, self.layers.head_dim))
         mask = None if layout.masks is None else layout.masks[None][0, 0]
         return self.layers.run(x, cos, sin, keys, values, cache.length, mask, taps)
-
-    def _rotary(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Of `HostLayers.run`, in pieces that torch does not share between threads: those would go on looking for work
-        on the cores that the kernels' threads need."""
-        rows = max(1, SHARED // self.layers.head_dim)
-        tables = [self.model.rotary_emb(x, piece[None]) for piece in positions.split(rows)]
-        cos, sin = (torch.cat(parts, dim=1)[0] for parts in zip(*tables, strict=True))
-        sin[:, : sin.shape[1] // 2].neg_()
-        return cos, sin
 
     @torch.inference_mode()
     def agrees(self) -> bool:

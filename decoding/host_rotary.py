@@ -1,0 +1,38 @@
+"""Rotary embeddings that a model of transformers gives to positions, looked up instead of computed at every pass.
+
+A pass over a few rows would spend as long on its sines as on a layer, and torch shares more than a few between threads,
+which then go on looking for work on the cores that the kernels' threads need.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FIRST = 2048
+"""Positions of the first table; a later one is twice as long."""
+
+
+class HostRotary:
+    """Cosines and sines `[rows, head_dim]` of positions, the first half of the sines negated."""
+
+    def __init__(self, module: Any) -> None:
+        """`module` is the model's own rotary embedding."""
+        self._module = module
+        # As in transformers: these change their frequencies with the length of the text.
+        self._fixed = "dynamic" not in module.rope_type and module.rope_type != "longrope"
+        self._cos = self._sin = torch.empty(0)
+
+    def __call__(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Of `positions` `[rows]` int64."""
+        if not self._fixed:
+            return self._computed(positions)
+        needed = int(positions.max()) + 1
+        if needed > len(self._cos):
+            self._cos, self._sin = self._computed(torch.arange(max(FIRST, 2 * needed)))
+        return self._cos[positions], self._sin[positions]
+
+    def _computed(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = (table[0] for table in self._module(torch.empty(0), positions[None]))
+        sin[:, : sin.shape[1] // 2].neg_()
+        return cos, sin
