@@ -2,8 +2,8 @@
 
     <cache>/canopy/calibration/<target>--<drafter>--<strategy>-<digest>.json
 
-The digest stands for the pair: the ids, and for a local folder also the sizes and times of its files, so that a
-drafter trained anew is a new pair. The matrix that retrieval was warmed up with lies beside it, one for each target.
+The digest stands for the pair: the ids, for a shipped drafter also the sums of its files and for a local folder the
+sizes and times of its files, so that a drafter trained anew is a new pair. The matrix that retrieval was warmed up with lies beside it, one for each target.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from typing import Any
 from decoding.errors import BadRequest, CanopyError
 from decoding.files import write_atomically
 from decoding.presets import find_preset
+from decoding.shipped import SUMS, Shipped, find_shipped
 from decoding.user_cache import user_cache
 
 VERSION = 1
@@ -108,16 +109,26 @@ def slug(model_id: str) -> str:
 
 
 def _identity(model_id: str) -> str:
-    """An id, whichever of its names was used; of a folder also what its files say of their age."""
-    preset = find_preset(model_id)
+    """An id, whichever of its names was used; of a shipped drafter also the sums of its files, of a folder also what
+    its files say of their age."""
+    preset, shipped = find_preset(model_id), find_shipped(model_id)
     if preset is not None:
         return preset.id
+    if shipped is not None:
+        return f"{shipped.id} {_sums(shipped)}"
     folder = Path(model_id).expanduser()
     if not folder.is_dir():
         return model_id
     files = sorted([folder / "config.json", *folder.glob("*.safetensors")])
     states = [(path.name, status.st_size, status.st_mtime_ns) for path in files if (status := _status(path))]
     return f"{folder.resolve()} {states}"
+
+
+def _sums(shipped: Shipped) -> str:
+    try:
+        return (shipped.folder / SUMS).read_text(encoding="utf-8")
+    except OSError:
+        return ""  # damaged: it will be refused when it is loaded
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -54,6 +54,23 @@ def test_both_names_of_a_preset_and_a_folder_that_changed(tmp_path: Path) -> Non
     assert calibration_path("graft", "t", str(folder)) != before
 
 
+def test_a_shipped_drafter_that_was_trained_anew_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def where() -> Path:
+        return calibration_path("graft", "smollm2-135m", "smollm2-135m-llama")
+
+    before = where()
+    monkeypatch.setattr("decoding.shipped.WEIGHTS", tmp_path)
+    folder = tmp_path / "smollm2-135m-llama"
+    folder.mkdir()
+    assert where() != before  # its sums are gone
+    (folder / "SHA256SUMS").write_text("0  model.safetensors\n")
+    anew = where()
+    (folder / "SHA256SUMS").write_text("1  model.safetensors\n")
+    assert len({before, anew, where()}) == 3
+
+
 @pytest.mark.parametrize(
     "content",
     [
