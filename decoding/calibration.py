@@ -3,7 +3,8 @@
     <cache>/canopy/calibration/<target>--<drafter>--<strategy>-<digest>.json
 
 The digest stands for the pair: the ids, for a shipped drafter also the sums of its files and for a local folder the
-sizes and times of its files, so that a drafter trained anew is a new pair. The matrix that retrieval was warmed up with lies beside it, one for each target.
+sizes and times of its files, so that a drafter trained anew is a new pair. The matrix that retrieval was warmed up with
+lies beside it, one for each target.
 """
 
 import hashlib
