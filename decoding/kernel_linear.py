@@ -21,10 +21,11 @@ class KernelLinear(nn.Linear):
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
         self.weight, self.bias = layer.weight, layer.bias
+        self._matrix = _numbers(layer.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         rows = input.numel() // self.in_features
-        product = torch.from_numpy(linear(_numbers(input.reshape(rows, self.in_features)), _numbers(self.weight)))
+        product = torch.from_numpy(linear(_numbers(input.reshape(rows, self.in_features)), self._matrix))
         if self.bias is not None:
             product += self.bias
         return product.view(*input.shape[:-1], self.out_features)

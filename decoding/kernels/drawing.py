@@ -85,6 +85,24 @@ def draw_distinct(probs: Floats, uniform: Doubles, least_left: float) -> Tokens:
 
 
 @compiled
+def draw_each(
+    probs: Floats, rows: Tokens, counts: Tokens, uniform: Doubles, distinct: bool, least_left: float
+) -> Tokens:
+    """As `rows[i]` calls of `draw_distinct` or `draw_independent` for `counts[i]` tokens of row i of `probs`, for all i
+    one after the other; `uniform` and what is drawn are `[sum of rows[i] * counts[i]]`."""
+    drawn = np.empty(len(uniform), np.int64)
+    start = 0
+    for line in range(len(rows)):
+        end = start + rows[line] * counts[line]
+        numbers = uniform[start:end].reshape(rows[line], counts[line])
+        own = probs[line : line + 1]
+        found = draw_distinct(own, numbers, least_left) if distinct else draw_independent(own, numbers)
+        drawn[start:end] = found.reshape(end - start)
+        start = end
+    return drawn
+
+
+@compiled
 def _sums(weights: Floats | Doubles, mass: Doubles) -> float:
     """Writes the running sums of the weights to `mass` and returns the last one."""
     total = np.float64(0.0)

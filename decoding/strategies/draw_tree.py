@@ -14,7 +14,13 @@ from decoding.drafters.draft_tokens import in_target_ids
 from decoding.draws import Drawn, Draws
 from decoding.errors import Incompatible
 from decoding.marginals import top_marginals
-from decoding.sampling import Sampling, draw_with_replacement, draw_without_replacement, probabilities
+from decoding.sampling import (
+    Sampling,
+    draw_each,
+    draw_with_replacement,
+    draw_without_replacement,
+    probabilities,
+)
 from decoding.template import Template
 from decoding.tree import TreeBuilder
 from decoding.types import Floats, Ints, Marginals, Source, Tree
@@ -94,20 +100,20 @@ class _How(NamedTuple):
     drawn: Drawn
     rng: torch.Generator
 
-    def draw(self, probs: Tensor, template: Template, places: list[int]) -> Tensor:
-        """Tokens `[places, most children of one]` from `probs` `[places, tokens]`; -1 where nothing is left."""
+    def draw(self, probs: Tensor, count: int) -> Tensor:
+        """Tokens `[places, count]` from `probs` `[places, tokens]`; -1 where nothing is left."""
         draw = draw_with_replacement if self.drawn is Drawn.INDEPENDENT else draw_without_replacement
-        return draw(probs, max(len(template.below[place]) for place in places), self.rng)
+        return draw(probs, count, self.rng)
 
 
 def _one_pass(rows: _Rows, template: Template, how: _How) -> Ask:
     """Every inner place of the template draws for itself, also one whose node comes to nothing."""
     levels = template.inner[: len(rows.probs)]
-    drawn = [
-        how.draw(probs.expand(len(level), -1), template, level)
-        for probs, level in zip(rows.probs.split(1), levels, strict=False)
-    ]
-    token, logprob = _on_host(rows, drawn, [depth for depth, level in enumerate(levels) for _ in level])
+    counts = [_most_children(template, level) for level in levels]
+    shapes = [(len(level), count) for level, count in zip(levels, counts, strict=True)]
+    drawn = draw_each(rows.probs[: len(levels)], shapes, how.drawn is Drawn.DISTINCT, how.rng)
+    each = [count for nodes, count in shapes for _ in range(nodes)]
+    token, logprob = _on_host(rows, drawn, [depth for depth, level in enumerate(levels) for _ in level], each)
     number = {place: number for number, place in enumerate(chain.from_iterable(levels))}
     positions = iter(rows.probs.split(1))
 
@@ -135,19 +141,25 @@ def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, template: Template
             return None
         best = best_candidates(logits, 1, drafter.name)
         rows = _Rows(logits, _normaliser(logits, best.token, best.logprob), probabilities(logits, how.sampling))
-        drawn = how.draw(rows.probs, template, places)
-        return _Candidates(*_on_host(rows, [drawn], list(range(len(nodes)))), rows.probs)
+        count = _most_children(template, places)
+        drawn = how.draw(rows.probs, count).flatten()
+        found = _on_host(rows, drawn, list(range(len(nodes))), [count] * len(nodes))
+        return _Candidates(*found, rows.probs)
 
     return ask
 
 
-def _on_host(rows: _Rows, drawn: list[Tensor], row: list[int]) -> tuple[list[list[int]], list[list[float]]]:
-    """Tokens and log-probabilities at temperature 1 of all nodes, for what was `drawn` `[nodes, count]` each.
+def _most_children(template: Template, places: list[int]) -> int:
+    return max(len(template.below[place]) for place in places)
 
-    `row` `[all nodes]` says which of the `rows` a node's candidates were drawn from.
+
+def _on_host(
+    rows: _Rows, token: Tensor, row: list[int], counts: list[int]
+) -> tuple[list[list[int]], list[list[float]]]:
+    """Tokens and log-probabilities at temperature 1 of all nodes, for all `token`s drawn, in one row.
+
+    `row` `[all nodes]` says which of the `rows` a node's candidates were drawn from, `counts` how many.
     """
-    counts = [token.shape[1] for token in drawn for _ in token]
-    token = torch.cat([token.flatten() for token in drawn])
     at = torch.from_numpy(np.repeat(row, counts)).to(token.device)
     logprob = (rows.logits[at, token.clamp_min(0)] - rows.normaliser[at, 0]).clamp_max_(0.0)
     packed = torch.stack([token.to(torch.int32), logprob.view(torch.int32)]).cpu().numpy()

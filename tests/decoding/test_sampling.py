@@ -14,6 +14,7 @@ from decoding.sampling import (
     Sampling,
     draw,
     draw_distinct_on_device,
+    draw_each,
     draw_with_replacement,
     draw_without_replacement,
     probabilities,
@@ -162,6 +163,16 @@ def test_every_row_is_drawn_from_alone() -> None:
         alone = draw_distinct(probs[row : row + 1].numpy(), uniform[row : row + 1].numpy(), LEAST_LEFT)
         assert together[row].tolist() == alone[0].tolist()
         assert alone[0].tolist() == draw_distinct_on_device(probs[row : row + 1], uniform[row : row + 1])[0].tolist()
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_rows_that_are_drawn_from_at_once_get_what_they_get_one_by_one(distinct: bool) -> None:
+    probs = torch.rand(3, 2000, generator=torch.Generator().manual_seed(5)).pow(40)
+    shapes = [(1, 4), (5, 2), (3, 1)]
+    together = draw_each(probs, shapes, distinct, torch.Generator().manual_seed(6))
+    rng, draw_one = torch.Generator().manual_seed(6), draw_without_replacement if distinct else draw_with_replacement
+    alone = [draw_one(row.expand(n, -1), count, rng) for row, (n, count) in zip(probs.split(1), shapes, strict=True)]
+    assert together.tolist() == [token for tokens in alone for token in tokens.flatten().tolist()]
 
 
 def test_nothing_is_left_after_the_last_token_of_a_row() -> None:

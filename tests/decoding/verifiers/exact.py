@@ -59,6 +59,11 @@ class Branches:
     def draw_with_replacement(self, probs: Tensor, count: int, rng: object) -> Tensor:
         return torch.stack([self.draw(probs, rng) for _ in range(count)], dim=1)
 
+    def draw_each(self, probs: Tensor, shapes: Sequence[tuple[int, int]], distinct: bool, rng: object) -> Tensor:
+        draw = self.draw_without_replacement if distinct else self.draw_with_replacement
+        parts = zip(probs.split(1), shapes, strict=True)
+        return torch.cat([draw(row.expand(nodes, -1), count, rng).flatten() for row, (nodes, count) in parts])
+
     def draw_without_replacement(self, probs: Tensor, count: int, rng: object) -> Tensor:
         rows = []
         for row in probs.double().tolist():
@@ -78,7 +83,7 @@ def branches(monkeypatch: pytest.MonkeyPatch) -> Branches:
         monkeypatch.setattr(module, "draw", found.draw)
         if hasattr(module, "chance"):
             monkeypatch.setattr(module, "chance", found.chance)
-    for name in ("draw_with_replacement", "draw_without_replacement"):
+    for name in ("draw_each", "draw_with_replacement", "draw_without_replacement"):
         monkeypatch.setattr(draw_tree, name, getattr(found, name))
     return found
 
