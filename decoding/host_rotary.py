@@ -6,8 +6,11 @@ which then go on looking for work on the cores that the kernels' threads need.
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from decoding.types import Floats
 
 FIRST = 2048
 """Positions of the first table; a later one is twice as long."""
@@ -21,7 +24,8 @@ class HostRotary:
         self._module = module
         # As in transformers: these change their frequencies with the length of the text.
         self._fixed = "dynamic" not in module.rope_type and module.rope_type != "longrope"
-        self._cos = self._sin = torch.empty(0)
+        self._cos: Floats = np.empty(0, np.float32)
+        self._sin = self._cos
 
     def __call__(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Of `positions` `[rows]` int64."""
@@ -29,8 +33,9 @@ class HostRotary:
             return self._computed(positions)
         needed = int(positions.max()) + 1
         if needed > len(self._cos):
-            self._cos, self._sin = self._computed(torch.arange(max(FIRST, 2 * needed)))
-        return self._cos[positions], self._sin[positions]
+            self._cos, self._sin = (table.numpy() for table in self._computed(torch.arange(max(FIRST, 2 * needed))))
+        rows = positions.numpy()  # numpy keeps to this thread
+        return torch.from_numpy(self._cos[rows]), torch.from_numpy(self._sin[rows])
 
     def _computed(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = (table[0] for table in self._module(torch.empty(0), positions[None]))

@@ -133,7 +133,7 @@ class Eagle3Drafter(StepwiseModel):
             tokens, depth, visible, self._length, FULL_ATTENTION, self._device, self._dtype, earlier_depth=self._depth
         )
         above = torch.from_numpy(parents.astype(np.int64)).to(self._device)
-        state = self._forward(layout, self._state[above], self._length + len(self._token))
+        state = self._forward(layout, self._state.index_select(0, above), self._length + len(self._token))
         self._add_nodes(tokens, visible, depth, state)
         return self.model.logits(state).float()
 
