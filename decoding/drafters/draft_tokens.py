@@ -9,6 +9,7 @@ the checkpoint itself stays in the published format.
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -52,7 +53,11 @@ def in_target_ids(marginals: Marginals, ids: Ints | None) -> Marginals:
 
 
 def over_vocabulary(logits: Tensor, ids: Ints, vocab_size: int) -> Tensor:
-    """Logits `[rows, kept]` of the tokens `ids` as logits `[rows, vocab]`; -inf for all others."""
+    """Float32 logits `[rows, kept]` of the tokens `ids` as logits `[rows, vocab]`; -inf for all others."""
+    if logits.device.type == "cpu":  # numpy keeps to this thread
+        table = np.full((len(logits), vocab_size), -np.inf, np.float32)
+        table[:, ids] = logits.numpy()
+        return torch.from_numpy(table)
     spread = logits.new_full((len(logits), vocab_size), -torch.inf)
     spread[:, torch.from_numpy(ids).to(logits.device, torch.int64)] = logits
     return spread

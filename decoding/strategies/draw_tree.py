@@ -168,6 +168,12 @@ def _on_host(
     return [tokens[part] for part in parts], [logprobs[part] for part in parts]
 
 
+def _one_below_another(parts: list[Tensor]) -> Tensor:
+    if parts[0].device.type == "cpu":
+        return torch.from_numpy(np.concatenate([part.numpy() for part in parts]))  # numpy keeps to this thread
+    return torch.cat(parts)
+
+
 def _normaliser(logits: Tensor, token: Ints, logprob: Floats) -> Tensor:
     """Of `_Rows`, from the most likely token of every row and its log-probability, `[rows, any]` each."""
     peak = torch.tensor(token[:, :1], dtype=torch.int64, device=logits.device)
@@ -213,4 +219,4 @@ class _Filling:
             return None
         row = np.full(len(self.builder), -1, np.int32)
         row[list(self.row)] = list(self.row.values())
-        return Draws(drawn, np.array(self.nodes), torch.cat(self.probs), row, self.draft_tokens)
+        return Draws(drawn, np.array(self.nodes), _one_below_another(self.probs), row, self.draft_tokens)
