@@ -53,6 +53,10 @@ class Draws:
         found = self.probs[int(self.row[node])]
         if self.token is None:
             return found
+        if found.device.type == "cpu":  # numpy keeps to this thread
+            weights = np.zeros(vocab, np.float32)
+            weights[self.token] = found.numpy()
+            return torch.from_numpy(weights)
         return found.new_zeros(vocab).index_copy_(
             0, torch.as_tensor(self.token, dtype=torch.int64, device=found.device), found
         )

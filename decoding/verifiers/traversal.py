@@ -70,8 +70,10 @@ class Traversal(Verifier):
 
         def visit(start: int, logits: Tensor) -> None:
             here = [node for node in inner if start <= node < start + len(logits)]
-            rows = logits[[node - start for node in here]]  # a copy: the chunk itself must not be kept
-            kept.update(zip(here, rows, strict=True))
+            rows = [node - start for node in here]
+            # A copy: the chunk itself must not be kept. On a CPU by numpy, which keeps to this thread.
+            copy = torch.from_numpy(logits.numpy()[rows]) if logits.device.type == "cpu" else logits[rows]
+            kept.update(zip(here, copy, strict=True))
 
         opinions = scores.opinions(tree, visit)
         path, target = [0], torch.empty(0)

@@ -17,16 +17,18 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux tells of them"),
 ]
 
-CASES: list[tuple[str, str, dict[str, Any], float]] = [
-    ("ddtree", "smollm2-135m-dflash", {"budget": 80}, 0.0),
-    ("auto", "smollm2-135m-dflash", {}, 0.0),
-    ("sampled", "smollm2-135m-dflash", {"budget": 32}, 1.0),
-    ("eagle", "smollm2-135m-eagle3", {}, 0.0),
-    ("eagle", "smollm2-135m-llama", {}, 0.0),
-    ("sampled", "smollm2-135m-llama", {"budget": 16}, 1.0),
-    ("graft", "smollm2-135m-eagle3", {}, 0.0),
-    ("recycle", "transition-matrix", {"budget": 60}, 0.0),
+CASES: list[tuple[str, str, dict[str, Any], str | None]] = [
+    ("ddtree", "smollm2-135m-dflash", {"budget": 80}, None),
+    ("auto", "smollm2-135m-dflash", {}, None),
+    ("eagle", "smollm2-135m-eagle3", {}, None),
+    ("eagle", "smollm2-135m-llama", {}, None),
+    ("graft", "smollm2-135m-eagle3", {}, None),
+    ("recycle", "transition-matrix", {"budget": 60}, None),
+    ("sampled", "smollm2-135m-dflash", {}, "traversal"),
+    ("sampled", "smollm2-135m-llama", {"budget": 16}, "without-replacement"),
+    ("ddtree", "smollm2-135m-dflash", {"budget": 16}, "eagle"),
 ]
+"""Strategy, drafter, settings, and the verifier above temperature 0."""
 
 
 def seconds_of_others() -> float:
@@ -48,13 +50,13 @@ def models() -> Iterator[ModelStore]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("strategy", "drafter", "settings", "temperature"), CASES)
+@pytest.mark.parametrize(("strategy", "drafter", "settings", "verifier"), CASES)
 def test_no_round_wakes_them(
-    strategy: str, drafter: str, settings: dict[str, Any], temperature: float, models: ModelStore
+    strategy: str, drafter: str, settings: dict[str, Any], verifier: str | None, models: ModelStore
 ) -> None:
     asked = RunSettings(
         prompt="Tell me about the sea.", strategy=strategy, drafter=drafter, settings=settings,
-        temperature=temperature, max_new_tokens=80, dtype="float32", seed=0,
+        verifier=verifier, temperature=1.0 if verifier else 0.0, max_new_tokens=80, dtype="float32", seed=0,
     )  # fmt: skip
     spent = [seconds_of_others() for event in run(asked, models) if event["kind"] == "round"]
     assert len(spent) > 12
