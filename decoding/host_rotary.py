@@ -24,18 +24,18 @@ class HostRotary:
         self._module = module
         # As in transformers: these change their frequencies with the length of the text.
         self._fixed = "dynamic" not in module.rope_type and module.rope_type != "longrope"
-        self._cos: Floats = np.empty(0, np.float32)
-        self._sin = self._cos
+        self._tables: tuple[Floats, Floats] = (np.empty(0, np.float32),) * 2
 
     def __call__(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Of `positions` `[rows]` int64."""
         if not self._fixed:
             return self._computed(positions)
-        needed = int(positions.max()) + 1
-        if needed > len(self._cos):
-            self._cos, self._sin = (table.numpy() for table in self._computed(torch.arange(max(FIRST, 2 * needed))))
+        needed, (cos, sin) = int(positions.max()) + 1, self._tables
+        if needed > len(cos):
+            cos, sin = (table.numpy() for table in self._computed(torch.arange(max(FIRST, 2 * needed))))
+            self._tables = cos, sin
         rows = positions.numpy()  # numpy keeps to this thread
-        return torch.from_numpy(self._cos[rows]), torch.from_numpy(self._sin[rows])
+        return torch.from_numpy(cos[rows]), torch.from_numpy(sin[rows])
 
     def _computed(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = (table[0] for table in self._module(torch.empty(0), positions[None]))

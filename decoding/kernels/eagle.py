@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from decoding.kernels import compiled
 from decoding.kernels.crew import done, take, wait
-from decoding.kernels.decoder import Pass, Weights, new_scratch, norm_rows, normalise, run_layer
+from decoding.kernels.decoder import STEPS, Pass, Weights, new_scratch, norm_rows, normalise, run_layer
 from decoding.types import Floats
 
 
@@ -25,7 +25,7 @@ def eagle_pass(weights: Weights, run: Pass, pairs: Pairs) -> None:
     scratch = new_scratch(run)
     _norm_pairs(weights, run, pairs, 0)
     run_layer(weights, run, 0, 1, scratch)
-    norm_rows(weights, run, 2, 8)
+    norm_rows(weights, run, 2, STEPS)
 
 
 @compiled

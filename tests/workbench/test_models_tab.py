@@ -14,6 +14,7 @@ from transformers import LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
 from decoding import survey as survey_module
 from decoding.errors import BadRequest, CanopyError, Incompatible, OutOfMemory
+from decoding.host_rotary import FIRST
 from decoding.kv_cache import PreallocatedCache
 from decoding.memory import tensor_bytes
 from decoding.model_store import ModelStore
@@ -75,7 +76,8 @@ def test_what_is_loaded_is_told_with_its_own_parameters_and_bytes(folder: Path) 
     weights = sum(p.numel() for p in model.parameters())
     facts = loaded[str(folder)]
     assert (facts.role, facts.parameters, facts.device, facts.dtype) == ("target", weights, "cpu", "float32")
-    assert weights * 4 <= facts.bytes < weights * 4 * 1.2
+    rotary = 2 * FIRST * model.config.head_dim * target.runs_on_kernels
+    assert weights + rotary <= facts.bytes / 4 < weights * 1.2 + rotary
     assert facts.kernels is loaded["self"].kernels is target.runs_on_kernels
     assert (loaded["self"].bytes, loaded["self"].parameters) == (0, 0)
     assert loaded["transition-matrix"].role == "retrieval source"
