@@ -1,7 +1,8 @@
 """Products of a few rows with a large matrix, `x W^T`, that keep up with memory: a tree's worth of work on a CPU.
 
 Up to four rows of `x` and six of `W` meet in registers: every number of `W` that is fetched serves up to four rows, and
-while one group of its rows is in use, the next is fetched. Libraries' products are made for many rows: on two cores of
+while one group of its rows is in use, the next is fetched into the second-level cache: a core waits for few lines of
+the first level at a time, too few to keep memory busy. Libraries' products are made for many rows: on two cores of
 a Xeon they take as long for 8 rows as this takes for 32.
 
 Every sum is added up in the same order, whatever number of rows it is computed among, so that a row's result has the
@@ -188,8 +189,8 @@ def _fetch(builder: Any, place: Any) -> None:
     pointer = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    to_read, to_keep, data = (ir.Constant(_INT32, value) for value in (0, 3, 1))
-    builder.call(function, [builder.inttoptr(place, pointer), to_read, to_keep, data])
+    to_read, second_level, data = (ir.Constant(_INT32, value) for value in (0, 2, 1))
+    builder.call(function, [builder.inttoptr(place, pointer), to_read, second_level, data])
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -229,17 +230,16 @@ def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy:
     for block in range(blocks):
         first, last = block * rows // blocks, (block + 1) * rows // blocks
         groups = (last - first + 3) // 4
-        # The next tile is asked for while this one is gone through once more. A single group of rows goes straight on
-        # through memory, which the processor sees for itself.
-        share = 0 if groups == 1 else OUTS // 2 if groups == 2 else OUTS // 3
         for out in range(0, whole, OUTS):
             tile = w + 4 * out * k
             for group in range(groups):
                 start = first + group * (last - first) // groups
                 count = first + (group + 1) * (last - first) // groups - start
                 from_x, to_y = x + 4 * start * ldx, y + 4 * (start * ldy + out)
-                ahead = tile + 4 * k * (OUTS + group * share)
-                asked = share if out + OUTS < whole and group * share < OUTS else 0
+                # Each group of rows asks for its share of the next tile.
+                asked_from = group * OUTS // groups
+                ahead = tile + 4 * k * (OUTS + asked_from)
+                asked = (group + 1) * OUTS // groups - asked_from if out + OUTS < whole else 0
                 if count == 4:
                     _four(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
                 elif count == 3:
