@@ -7,7 +7,7 @@ but many small operations of a library.
 from typing import NamedTuple
 
 from decoding.kernels import compiled
-from decoding.kernels.crew import Marks, done, take, wait
+from decoding.kernels.crew import Marks, finish, goes_on, take
 from decoding.kernels.decoder import K, V, Weights, keep, normalise, settle_head
 from decoding.kernels.linear import project, unit_of, units_of
 from decoding.kernels.tiles import product
@@ -40,55 +40,61 @@ class Reading(NamedTuple):
 
 
 @compiled
-def read_context(weights: Weights, run: Reading) -> None:
-    """Every thread of a crew calls it with the same arguments."""
-    project(run.features, run.fc, run.context, run.marks, 0)
-    _norm_rows(weights, run, 1)
-    _project_in(weights, run, 2)
-    _keep(weights, run, 3)
+def read_context(weights: Weights, run: Reading, thread: int) -> None:
+    """Every thread of a crew calls it with the same arguments but its number."""
+    project(run.features, run.fc, run.context, run.marks, 0, thread)
+    _norm_rows(weights, run, 1, thread)
+    _project_in(weights, run, 2, thread)
+    _keep(weights, run, 3, thread)
 
 
 @compiled
-def _norm_rows(weights: Weights, run: Reading, step: int) -> None:
+def _norm_rows(weights: Weights, run: Reading, step: int, thread: int) -> None:
+    own = 0
     while True:
-        row = take(run.marks, step)
-        if row >= len(run.context):
+        row = take(run.marks, step, len(run.context), thread)
+        if row == len(run.context):
             break
+        own += 1
         normalise(run.context[row], run.norm, weights.epsilon, run.context[row])
-        done(run.marks, step)
-    wait(run.marks, step, len(run.context))
+    finish(run.marks, step, len(run.context), own)
 
 
 @compiled
-def _project_in(weights: Weights, run: Reading, step: int) -> None:
+def _project_in(weights: Weights, run: Reading, step: int, thread: int) -> None:
     """Keys and values of all layers: they read the same rows."""
     rows, hidden = run.context.shape
     width = run.kv.shape[1]
     outs = run.keys.shape[1] * run.keys.shape[3]
     each = units_of(outs)
     units = 2 * len(run.keys) * each
+    own = 0
     while True:
-        unit = take(run.marks, step)
-        if unit >= units:
+        unit = take(run.marks, step, units, thread)
+        if unit == units:
             break
+        own += 1
         place, start = unit // each, unit % each * unit_of(outs)
         w = weights.address[place // 2, K if place % 2 == 0 else V] + 4 * start * hidden
         y = run.kv.ctypes.data + 4 * (place * outs + start)
-        product(run.context.ctypes.data, rows, hidden, w, min(unit_of(outs), outs - start), hidden, y, width)
-        done(run.marks, step)
-    wait(run.marks, step, units)
+        count = min(unit_of(outs), outs - start)
+        then = w + 4 * count * hidden if goes_on(run.marks, units, unit, thread) else w
+        product(run.context.ctypes.data, rows, hidden, w, count, hidden, y, width, then)
+    finish(run.marks, step, units, own)
 
 
 @compiled
-def _keep(weights: Weights, run: Reading, step: int) -> None:
+def _keep(weights: Weights, run: Reading, step: int, thread: int) -> None:
     """Biases, norms and rotary embeddings, and into the cache."""
     rows, (layers, kv_heads, _, head_dim) = len(run.context), run.keys.shape
     outs = kv_heads * head_dim
     behind = weights.bias.shape[1] - 2 * outs
+    own = 0
     while True:
-        row = take(run.marks, step)
-        if row >= rows:
+        row = take(run.marks, step, rows, thread)
+        if row == rows:
             break
+        own += 1
         for layer in range(layers):
             kv = run.kv[row, 2 * layer * outs : 2 * (layer + 1) * outs]
             for i in range(2 * outs):
@@ -96,5 +102,4 @@ def _keep(weights: Weights, run: Reading, step: int) -> None:
             for start in range(0, outs, head_dim):
                 settle_head(weights, layer, 1, kv[start : start + head_dim], run.cos[row], run.sin[row])
             keep(run.keys[layer], run.values[layer], run.past + row, kv)
-        done(run.marks, step)
-    wait(run.marks, step, rows)
+    finish(run.marks, step, rows, own)

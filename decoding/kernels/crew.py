@@ -1,8 +1,9 @@
 """Some threads that go through one kernel together, as its steps allow.
 
-Every thread calls the same kernel. A step of it is cut into units; whoever is free takes the next one, and nobody goes
-on before all units of the step are done. A thread that comes late, or is held up by other programs, finds the units
-taken and walks past: the others do not wait for it, only for what it has begun.
+Every thread calls the same kernel. A step of it is cut into units, and each thread has a row of neighbouring ones for
+its own, so that it goes straight on through memory. Who is through with these takes what others have left, and nobody
+goes on before all units of the step are done. A thread that comes late, or is held up by other programs, finds its
+units taken and walks past: the others do not wait for it, only for what it has begun.
 """
 
 import os
@@ -33,14 +34,14 @@ _let_others = types.ExternalFunction("sched_yield", types.int32())
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _add_one(_: Any, address: Any) -> Any:
-    """Adds one to the int64 at `address`, as one indivisible operation; what it was before."""
+def _add(_: Any, address: Any, number: Any) -> Any:
+    """Adds to the int64 at `address`, as one indivisible operation; what it was before."""
 
     def codegen(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], _SIZE.as_pointer())
-        return builder.atomic_rmw("add", place, ir.Constant(_SIZE, 1), "seq_cst")
+        return builder.atomic_rmw("add", place, arguments[1], "seq_cst")
 
-    return types.int64(types.intp), codegen
+    return types.int64(types.intp, types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -55,30 +56,47 @@ def _read(_: Any, address: Any) -> Any:
 
 
 def new_marks(steps: int) -> Marks:
-    """The counters of a kernel with so many steps: `[steps, 2, LINE]`, units taken and units done."""
-    return np.zeros((steps, 2, LINE), np.int64)
+    """The counters of a kernel with so many steps: `[steps, threads + 1, LINE]`, units taken of each thread's own, and
+    units done."""
+    return np.zeros((steps, torch.get_num_threads() + 1, LINE), np.int64)
 
 
 @compiled
-def take(marks: Marks, step: int) -> int:
-    """The next unit of a step, from 0; larger than the last one where all are taken."""
-    return _add_one(marks.ctypes.data + 16 * LINE * step)
+def take(marks: Marks, step: int, units: int, thread: int) -> int:
+    """One of the step's `units` that nobody has taken, `thread`'s own first; `units` where all are taken."""
+    threads = marks.shape[1] - 1
+    for ahead in range(threads):
+        owner = (thread + ahead) % threads
+        first, last, taken = owner * units // threads, (owner + 1) * units // threads, _counter(marks, step, owner)
+        if first + _read(taken) < last:
+            unit = first + _add(taken, 1)
+            if unit < last:
+                return unit
+    return units
 
 
 @compiled
-def done(marks: Marks, step: int) -> None:
-    """One unit of the step is done."""
-    _add_one(marks.ctypes.data + 16 * LINE * step + 8 * LINE)
+def goes_on(marks: Marks, units: int, unit: int, thread: int) -> bool:
+    """Whether the unit behind `unit` is to be the caller's next one."""
+    threads = marks.shape[1] - 1
+    return thread * units // threads <= unit < (thread + 1) * units // threads - 1
 
 
 @compiled
-def wait(marks: Marks, step: int, units: int) -> None:
-    """Returns when all units of the step are done."""
-    address, looks = marks.ctypes.data + 16 * LINE * step + 8 * LINE, 0
-    while _read(address) < units:
+def finish(marks: Marks, step: int, units: int, own: int) -> None:
+    """Tells that the caller has done `own` of the step's `units`; returns when all are done."""
+    ready, looks = _counter(marks, step, marks.shape[1] - 1), 0
+    if own > 0:
+        _add(ready, own)
+    while _read(ready) < units:
         looks += 1
         if looks > PATIENCE:
             _let_others()
+
+
+@compiled
+def _counter(marks: Marks, step: int, place: int) -> int:
+    return marks.ctypes.data + 8 * LINE * (step * marks.shape[1] + place)
 
 
 class _Helpers:
@@ -99,12 +117,13 @@ _helpers = _Helpers()
 
 
 def run_together(kernel: Callable[..., None], *arguments: Any) -> None:
-    """Calls a kernel on as many threads as torch uses; returns when the caller's own call does.
+    """Calls a kernel on as many threads as torch uses, with a thread's number behind `arguments`; returns when the
+    caller's own call does.
 
     Then all units are done, but other threads may still be on their way out: they only look at the counters.
     """
     count = torch.get_num_threads() - 1
     pool = _helpers.get(count)
-    for _ in range(count if pool is not None else 0):
-        pool.submit(kernel, *arguments)  # type: ignore[union-attr]
-    kernel(*arguments)
+    for thread in range(1, count + 1 if pool is not None else 1):
+        pool.submit(kernel, *arguments, thread)  # type: ignore[union-attr]
+    kernel(*arguments, 0)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoding.kernels import compiled, compiled_with
-from decoding.kernels.crew import Marks, done, take, wait
+from decoding.kernels.crew import Marks, finish, goes_on, take
 from decoding.kernels.linear import project, unit_of, units_of
 from decoding.kernels.rows import split_exponentials
 from decoding.kernels.tiles import mixtures, number_at, product
@@ -109,29 +109,29 @@ def new_scratch(run: Pass) -> Scratch:
 
 
 @compiled
-def decoder_pass(weights: Weights, run: Pass) -> None:
-    """Runs all layers; every thread of a crew calls it with the same arguments."""
+def decoder_pass(weights: Weights, run: Pass, thread: int) -> None:
+    """Runs all layers; every thread of a crew calls it with the same arguments but its number."""
     layers, scratch = len(weights.address), new_scratch(run)
     for layer in range(layers):
-        norm_rows(weights, run, 2 * layer, STEPS * layer)
-        run_layer(weights, run, layer, STEPS * layer + 1, scratch)
-    norm_rows(weights, run, 2 * layers, STEPS * layers)
+        norm_rows(weights, run, 2 * layer, STEPS * layer, thread)
+        run_layer(weights, run, layer, STEPS * layer + 1, thread, scratch)
+    norm_rows(weights, run, 2 * layers, STEPS * layers, thread)
 
 
 @compiled
-def run_layer(weights: Weights, run: Pass, layer: int, step: int, scratch: Scratch) -> None:
+def run_layer(weights: Weights, run: Pass, layer: int, step: int, thread: int, scratch: Scratch) -> None:
     """All steps of a layer from `step` on but its first norm."""
-    _project_in(weights, run, layer, step)
-    _rotate(weights, run, layer, step + 1)
-    _attend(weights, run, layer, step + 2, scratch)
-    project(run.mixed, weights.address[layer, OUT], run.added, run.marks, step + 3)
-    norm_rows(weights, run, 2 * layer + 1, step + 4)
-    _gate_and_up(weights, run, layer, step + 5, scratch)
-    project(run.gate, weights.address[layer, DOWN], run.added, run.marks, step + 6)
+    _project_in(weights, run, layer, step, thread)
+    _rotate(weights, run, layer, step + 1, thread)
+    _attend(weights, run, layer, step + 2, thread, scratch)
+    project(run.mixed, weights.address[layer, OUT], run.added, run.marks, step + 3, thread)
+    norm_rows(weights, run, 2 * layer + 1, step + 4, thread)
+    _gate_and_up(weights, run, layer, step + 5, thread, scratch)
+    project(run.gate, weights.address[layer, DOWN], run.added, run.marks, step + 6, thread)
 
 
 @compiled
-def norm_rows(weights: Weights, run: Pass, place: int, step: int) -> None:
+def norm_rows(weights: Weights, run: Pass, place: int, step: int, thread: int) -> None:
     """Adds what the last product left to the rows, keeps them where they are asked for, and norms them.
 
     `place` is twice the layer, plus one for the second norm.
@@ -139,10 +139,12 @@ def norm_rows(weights: Weights, run: Pass, place: int, step: int) -> None:
     rows, hidden = run.x.shape
     layer, last = place // 2, place == 2 * len(weights.address)
     weight = weights.norm[layer, place % 2]
+    own = 0
     while True:
-        row = take(run.marks, step)
-        if row >= rows:
+        row = take(run.marks, step, rows, thread)
+        if row == rows:
             break
+        own += 1
         x = run.x[row]
         if place > 0:
             for i in range(hidden):
@@ -154,8 +156,7 @@ def norm_rows(weights: Weights, run: Pass, place: int, step: int) -> None:
             kept = normed if last else x
             for i in range(hidden):
                 run.features[row, slot * hidden + i] = kept[i]
-        done(run.marks, step)
-    wait(run.marks, step, rows)
+    finish(run.marks, step, rows, own)
 
 
 @compiled_with({"contract", "reassoc"})
@@ -170,17 +171,19 @@ def normalise(x: Floats, weight: Floats, epsilon: float, out: Floats) -> None:
 
 
 @compiled
-def _project_in(weights: Weights, run: Pass, layer: int, step: int) -> None:
+def _project_in(weights: Weights, run: Pass, layer: int, step: int, thread: int) -> None:
     """Queries, keys and values of the rows, side by side."""
     rows, ins = run.read.shape
     width = run.qkv.shape[1]
     outs_q, outs_k = run.mixed.shape[1], (width - run.mixed.shape[1]) // 2
     units_q, units_k = units_of(outs_q), units_of(outs_k)
     units = units_q + 2 * units_k
+    own = 0
     while True:
-        unit = take(run.marks, step)
-        if unit >= units:
+        unit = take(run.marks, step, units, thread)
+        if unit == units:
             break
+        own += 1
         if unit < units_q:
             matrix, place, outs, offset = Q, unit, outs_q, 0
         elif unit < units_q + units_k:
@@ -190,21 +193,24 @@ def _project_in(weights: Weights, run: Pass, layer: int, step: int) -> None:
         start = place * unit_of(outs)
         w = weights.address[layer, matrix] + 4 * start * ins
         y = run.qkv.ctypes.data + 4 * (offset + start)
-        product(run.read.ctypes.data, rows, ins, w, min(unit_of(outs), outs - start), ins, y, width)
-        done(run.marks, step)
-    wait(run.marks, step, units)
+        count = min(unit_of(outs), outs - start)
+        then = w + 4 * count * ins if goes_on(run.marks, units, unit, thread) else w
+        product(run.read.ctypes.data, rows, ins, w, count, ins, y, width, then)
+    finish(run.marks, step, units, own)
 
 
 @compiled
-def _rotate(weights: Weights, run: Pass, layer: int, step: int) -> None:
+def _rotate(weights: Weights, run: Pass, layer: int, step: int, thread: int) -> None:
     """Biases, norms and rotary embeddings of queries and keys; keys and values go into the cache."""
     rows = len(run.x)
     kv_heads, head_dim = run.keys.shape[1], run.keys.shape[3]
     outs_q, outs_k = run.mixed.shape[1], kv_heads * head_dim
+    own = 0
     while True:
-        row = take(run.marks, step)
-        if row >= rows:
+        row = take(run.marks, step, rows, thread)
+        if row == rows:
             break
+        own += 1
         qkv = run.qkv[row]
         for i in range(len(qkv)):
             qkv[i] += weights.bias[layer, i]
@@ -212,8 +218,7 @@ def _rotate(weights: Weights, run: Pass, layer: int, step: int) -> None:
             norm = 0 if start < outs_q else 1
             settle_head(weights, layer, norm, qkv[start : start + head_dim], run.cos[row], run.sin[row])
         keep(run.keys[layer], run.values[layer], run.past + row, qkv[outs_q:])
-        done(run.marks, step)
-    wait(run.marks, step, rows)
+    finish(run.marks, step, rows, own)
 
 
 @compiled
@@ -245,7 +250,7 @@ def _turn(part: Floats, cos: Floats, sin: Floats) -> None:
 
 
 @compiled
-def _attend(weights: Weights, run: Pass, layer: int, step: int, scratch: Scratch) -> None:
+def _attend(weights: Weights, run: Pass, layer: int, step: int, thread: int, scratch: Scratch) -> None:
     """Attention of every head over the cache; a unit is some rows of one head."""
     scores = scratch.scores
     rows, (kv_heads, head_dim) = len(run.x), (run.keys.shape[1], run.keys.shape[3])
@@ -253,25 +258,26 @@ def _attend(weights: Weights, run: Pass, layer: int, step: int, scratch: Scratch
     width, columns = run.qkv.shape[1], run.past + rows
     chunks = (rows + ROWS - 1) // ROWS
     units = heads * chunks
+    own = 0
     while True:
-        unit = take(run.marks, step)
-        if unit >= units:
+        unit = take(run.marks, step, units, thread)
+        if unit == units:
             break
+        own += 1
         head, chunk = unit // chunks, unit % chunks
         first, last = chunk * rows // chunks, (chunk + 1) * rows // chunks
         kv_head = head * kv_heads // heads
         keys, values = run.keys[layer, kv_head], run.values[layer, kv_head]
         queries = run.qkv.ctypes.data + 4 * (first * width + head * head_dim)
-        product(queries, last - first, width, keys.ctypes.data, columns, head_dim, scores.ctypes.data, scores.shape[1])
+        share, apart = scores.ctypes.data, scores.shape[1]
+        product(queries, last - first, width, keys.ctypes.data, columns, head_dim, share, apart, values.ctypes.data)
         for row in range(first, last):
             seen = columns if run.mask != 0 else run.past + row + 1
             mask = run.mask + 4 * row * run.mask_width if run.mask != 0 else 0
             _soften(scores[row - first, :columns], seen, weights.scale, mask, scratch.rest, scratch.exponent)
         to = run.mixed.ctypes.data + 4 * (first * run.mixed.shape[1] + head * head_dim)
-        share, apart = scores.ctypes.data, scores.shape[1]
         mixtures(share, last - first, apart, columns, values.ctypes.data, head_dim, to, run.mixed.shape[1])
-        done(run.marks, step)
-    wait(run.marks, step, units)
+    finish(run.marks, step, units, own)
 
 
 @compiled
@@ -302,25 +308,29 @@ def _soften(scores: Floats, seen: int, scale: float, mask: int, rest: Floats, ex
 
 
 @compiled
-def _gate_and_up(weights: Weights, run: Pass, layer: int, step: int, scratch: Scratch) -> None:
+def _gate_and_up(weights: Weights, run: Pass, layer: int, step: int, thread: int, scratch: Scratch) -> None:
     """SwiGLU: `gate = silu(gate) * up`."""
     rows, hidden = run.normed.shape
     outs = run.gate.shape[1]
     units = units_of(outs)
+    own = 0
     while True:
-        unit = take(run.marks, step)
-        if unit >= units:
+        unit = take(run.marks, step, units, thread)
+        if unit == units:
             break
+        own += 1
         start = unit * unit_of(outs)
         count = min(unit_of(outs), outs - start)
-        for matrix, y in ((GATE, run.gate), (UP, run.up)):
-            w = weights.address[layer, matrix] + 4 * start * hidden
-            product(run.normed.ctypes.data, rows, hidden, w, count, hidden, y.ctypes.data + 4 * start, outs)
+        x, to_gate, to_up = run.normed.ctypes.data, run.gate.ctypes.data + 4 * start, run.up.ctypes.data + 4 * start
+        offset = 4 * start * hidden
+        gate, up = weights.address[layer, GATE] + offset, weights.address[layer, UP] + offset
+        then = gate + 4 * count * hidden if goes_on(run.marks, units, unit, thread) else up
+        product(x, rows, hidden, gate, count, hidden, to_gate, outs, up)
+        product(x, rows, hidden, up, count, hidden, to_up, outs, then)
         for row in range(rows):
             columns = slice(start, start + count)
             _swish(run.gate[row, columns], run.up[row, columns], scratch)
-        done(run.marks, step)
-    wait(run.marks, step, units)
+    finish(run.marks, step, units, own)
 
 
 @compiled

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from decoding.kernels import compiled
-from decoding.kernels.crew import done, take, wait
+from decoding.kernels.crew import finish, take
 from decoding.kernels.decoder import STEPS, Pass, Weights, new_scratch, norm_rows, normalise, run_layer
 from decoding.types import Floats
 
@@ -20,26 +20,27 @@ class Pairs(NamedTuple):
 
 
 @compiled
-def eagle_pass(weights: Weights, run: Pass, pairs: Pairs) -> None:
-    """Every thread of a crew calls it with the same arguments; `x` is left as the recurrent states."""
+def eagle_pass(weights: Weights, run: Pass, pairs: Pairs, thread: int) -> None:
+    """Every thread of a crew calls it with the same arguments but its number; `x` is left as the recurrent states."""
     scratch = new_scratch(run)
-    _norm_pairs(weights, run, pairs, 0)
-    run_layer(weights, run, 0, 1, scratch)
-    norm_rows(weights, run, 2, STEPS)
+    _norm_pairs(weights, run, pairs, 0, thread)
+    run_layer(weights, run, 0, 1, thread, scratch)
+    norm_rows(weights, run, 2, STEPS, thread)
 
 
 @compiled
-def _norm_pairs(weights: Weights, run: Pass, pairs: Pairs, step: int) -> None:
+def _norm_pairs(weights: Weights, run: Pass, pairs: Pairs, step: int, thread: int) -> None:
     rows, hidden = run.x.shape
+    own = 0
     while True:
-        row = take(run.marks, step)
-        if row >= rows:
+        row = take(run.marks, step, rows, thread)
+        if row == rows:
             break
+        own += 1
         token, state = run.read[row, :hidden], run.read[row, hidden:]
         normalise(pairs.embedded[row], weights.norm[0, 0], weights.epsilon, token)
         normalise(run.x[row], pairs.hidden_norm, weights.epsilon, state)
         if pairs.from_normed:
             for i in range(hidden):
                 run.x[row, i] = state[i]
-        done(run.marks, step)
-    wait(run.marks, step, rows)
+    finish(run.marks, step, rows, own)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from decoding.kernels import compiled
-from decoding.kernels.crew import Marks, done, new_marks, run_together, take, wait
+from decoding.kernels.crew import Marks, finish, goes_on, new_marks, run_together, take
 from decoding.kernels.tiles import product
 from decoding.types import Floats
 
@@ -26,26 +26,28 @@ def units_of(outs: int) -> int:
 
 
 @compiled
-def project(x: Floats, w: int, y: Floats, marks: Marks, step: int) -> None:
+def project(x: Floats, w: int, y: Floats, marks: Marks, step: int, thread: int) -> None:
     """`y` `[rows, outs]` `= x W^T` for `x` `[rows, ins]` and the address `w` of a matrix `[outs, ins]`; a step of a
     kernel that all threads go through."""
     rows, ins = x.shape
     outs = y.shape[1]
     unit, units = unit_of(outs), units_of(outs)
+    own = 0
     while True:
-        place = take(marks, step)
-        if place >= units:
+        place = take(marks, step, units, thread)
+        if place == units:
             break
+        own += 1
         start = place * unit
-        to = y.ctypes.data + 4 * start
-        product(x.ctypes.data, rows, ins, w + 4 * start * ins, min(unit, outs - start), ins, to, outs)
-        done(marks, step)
-    wait(marks, step, units)
+        to, from_w = y.ctypes.data + 4 * start, w + 4 * start * ins
+        then = from_w + 4 * unit * ins if goes_on(marks, units, place, thread) else from_w
+        product(x.ctypes.data, rows, ins, from_w, min(unit, outs - start), ins, to, outs, then)
+    finish(marks, step, units, own)
 
 
 @compiled
-def _linear(x: Floats, w: int, y: Floats, marks: Marks) -> None:
-    project(x, w, y, marks, 0)
+def _linear(x: Floats, w: int, y: Floats, marks: Marks, thread: int) -> None:
+    project(x, w, y, marks, 0, thread)
 
 
 def linear(x: Floats, w: Floats) -> Floats:

@@ -219,11 +219,12 @@ _one_by_one = _tile(1, 1)
 
 
 @compiled
-def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy: int) -> None:
+def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy: int, then: int) -> None:
     """Writes `y[r, o] = sum over j of x[r, j] * w[o, j]` for `rows` rows and `outs` outputs of length `k`.
 
     `x`, `w` and `y` are addresses of float32 numbers, `ldx` and `ldy` how far the rows of x and y are apart, in
-    numbers; the rows of w follow each other.
+    numbers; the rows of w follow each other. At the end, what begins at `then` is fetched: the next that the
+    calling thread reads.
     """
     whole = outs - outs % OUTS
     blocks = (rows + BLOCK - 1) // BLOCK
@@ -238,8 +239,8 @@ def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy:
                 from_x, to_y = x + 4 * start * ldx, y + 4 * (start * ldy + out)
                 # Each group of rows asks for its share of the next tile.
                 asked_from = group * OUTS // groups
-                ahead = tile + 4 * k * (OUTS + asked_from)
-                asked = (group + 1) * OUTS // groups - asked_from if out + OUTS < whole else 0
+                asked = (group + 1) * OUTS // groups - asked_from
+                ahead = (tile + 4 * k * OUTS if out + OUTS < whole else then) + 4 * k * asked_from
                 if count == 4:
                     _four(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
                 elif count == 3:
