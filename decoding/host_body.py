@@ -9,6 +9,7 @@ from decoding.host_layers import FAMILIES, HostLayers
 from decoding.host_rotary import HostRotary
 from decoding.kernels.crew import AVAILABLE
 from decoding.kv_cache import PreallocatedCache
+from decoding.large_pages import gather
 from decoding.layout import Layout
 from decoding.types import Floats
 
@@ -28,6 +29,7 @@ def host_body(model: Any) -> "HostBody | None":
     )
     if not fits:
         return None
+    gather(model)
     try:
         body = HostBody(model)
     except AttributeError:

@@ -16,6 +16,7 @@ from decoding.few_rows import FewRowsLinear
 from decoding.host_body import host_body
 from decoding.kernel_linear import KernelLinear
 from decoding.kv_cache import PreallocatedCache, RunCache, attention_windows, free_memory, make_cache
+from decoding.large_pages import gather
 from decoding.layout import Layout, chain_layout, tree_layout
 from decoding.scores import TreeScores
 from decoding.topk import top_k
@@ -100,6 +101,7 @@ class Target:
             part.bias = nn.Parameter(self._output.bias[ids], requires_grad=False)
         product: nn.Linear = part
         if isinstance(self._output, KernelLinear):
+            gather(part)
             product = KernelLinear(part)
         elif isinstance(self._output, FewRowsLinear):
             product = FewRowsLinear(part, self._output.turned)

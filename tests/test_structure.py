@@ -14,7 +14,7 @@ LAYERS = (
      "user_cache", "measuring", "files", "shipped", "menu", "zero_gpu", "exhaustion"},
     {"tree", "sampling", "topk", "template", "tree_mask", "marginals", "hub", "model_config", "wheel", "manifest",
      "gguf_file", "embedded", "calibration", "devices", "models", "few_rows", "kernels", "host_rows", "draws",
-     "round_costs", "host_layers", "host_rotary", "kernel_linear", "weight_files", "fetch"},
+     "round_costs", "large_pages", "host_layers", "host_rotary", "kernel_linear", "weight_files", "fetch"},
     {"layout", "kv_cache", "scores", "host_body"},
     {"target", "drafters", "strategies", "verifiers", "fit", "catalogue", "model_store", "cost_probe", "survey",
      "thinking", "drafter_loading"},

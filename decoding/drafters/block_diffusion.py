@@ -22,6 +22,7 @@ from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
 from decoding.host_layers import HostLayers
 from decoding.kernels.crew import AVAILABLE
+from decoding.large_pages import gather
 from decoding.marginals import top_marginals
 from decoding.types import Marginals
 
@@ -147,6 +148,7 @@ def _host_layers(model: BlockDiffusionModel) -> HostLayers | None:
     fits = AVAILABLE and weight.device.type == "cpu" and weight.dtype == torch.float32 and config.activation == "silu"
     if not fits or any(config.causal) or any(window is not None for window in config.windows):
         return None
+    gather(model)
     try:
         return HostLayers(list(model.layers), model.norm, config.head_dim**-0.5)
     except AttributeError:

@@ -9,6 +9,7 @@ from decoding.host_layers import HostLayers
 from decoding.kernel_linear import KernelLinear
 from decoding.kernels.crew import AVAILABLE, run_together
 from decoding.kernels.eagle import Pairs, eagle_pass
+from decoding.large_pages import gather
 
 
 def host_eagle3(model: Eagle3Model) -> "HostEagle3 | None":
@@ -20,6 +21,7 @@ def host_eagle3(model: Eagle3Model) -> "HostEagle3 | None":
     fits = AVAILABLE and weight.device.type == "cpu" and weight.dtype == torch.float32 and config.activation == "silu"
     if not fits:
         return None
+    gather(model)
     try:
         layer = HostEagle3(model)
     except AttributeError:
