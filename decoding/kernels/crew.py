@@ -9,7 +9,9 @@ units taken and walks past: the others do not wait for it, only for what it has 
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from decoding.kernels import compiled
 
 Marks = NDArray[np.int64]
+_Job = tuple[Callable[..., None], tuple[Any, ...]]
 LINE = 8
 """Numbers of a cache line: counters of different steps must not share one."""
 PATIENCE = 4000
@@ -100,17 +103,32 @@ def _counter(marks: Marks, step: int, place: int) -> int:
 
 
 class _Helpers:
-    """The threads beside the caller's; new ones after a fork, which they do not survive."""
+    """The threads beside the caller's; new ones after a fork, which they do not survive.
+
+    Between two kernels they hold nothing and wait in C: an executor's threads would write down what became of each
+    call, and the caller would wait for the interpreter's lock meanwhile.
+    """
 
     def __init__(self) -> None:
-        self.process, self.count = 0, 0
-        self.pool: ThreadPoolExecutor | None = None
+        self.process = 0
+        self.inboxes: list[SimpleQueue[_Job | None]] = []
 
-    def get(self, count: int) -> ThreadPoolExecutor | None:
-        if (self.process, self.count) != (os.getpid(), count):
-            self.process, self.count = os.getpid(), count
-            self.pool = ThreadPoolExecutor(count, "kernel") if count else None
-        return self.pool
+    def get(self, count: int) -> "list[SimpleQueue[_Job | None]]":
+        if (self.process, len(self.inboxes)) != (os.getpid(), count):
+            for inbox in self.inboxes:
+                inbox.put(None)
+            self.process, self.inboxes = os.getpid(), [SimpleQueue() for _ in range(count)]
+            for thread, inbox in enumerate(self.inboxes, start=1):
+                Thread(target=_serve, args=(inbox, thread), name=f"kernel-{thread}", daemon=True).start()
+        return self.inboxes
+
+
+def _serve(inbox: "SimpleQueue[_Job | None]", thread: int) -> None:
+    while (job := inbox.get()) is not None:
+        kernel, arguments = job
+        with suppress(Exception):  # which the caller's own call raises, too
+            kernel(*arguments, thread)
+        job = kernel = arguments = None  # nothing is held while it waits
 
 
 _helpers = _Helpers()
@@ -122,8 +140,6 @@ def run_together(kernel: Callable[..., None], *arguments: Any) -> None:
 
     Then all units are done, but other threads may still be on their way out: they only look at the counters.
     """
-    count = torch.get_num_threads() - 1
-    pool = _helpers.get(count)
-    for thread in range(1, count + 1 if pool is not None else 1):
-        pool.submit(kernel, *arguments, thread)  # type: ignore[union-attr]
+    for inbox in _helpers.get(torch.get_num_threads() - 1):
+        inbox.put((kernel, arguments))
     kernel(*arguments, 0)
