@@ -4,9 +4,9 @@ The full logits of a large tree (`[1025, 151936]` in float32 is 620 MB) never ex
 of rows, and everything that anyone asks of a chunk is taken while it is there.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from decoding.errors import Incompatible, NonFiniteLogits
-from decoding.host_rows import read_rows
-from decoding.kernels.rows import ranks
-from decoding.topk import Moments, TopK, moments, top_k
+from decoding.host_rows import Ranked, read_rows
+from decoding.topk import moments, top_k
 from decoding.types import Floats, Ints, Tree, Verdict
 
 TOP = 8
@@ -69,24 +68,22 @@ class TreeScores:
         self,
         hidden: Tensor,
         head: Callable[[Tensor], Tensor],
-        features: Tensor | None = None,
+        vocab: int,
         chunk_bytes: int | None = None,
     ) -> None:
-        """`hidden` `[nodes, hidden]` after the final norm; `head` maps `[rows, hidden]` (also 0 rows) to logits
-        `[rows, vocab]` of any float type; `features` `[nodes, taps * hidden]` for the drafter. `chunk_bytes` bounds
-        the float32 logits that exist at once: by default 8 MB on a CPU, 512 MB elsewhere.
+        """`hidden` `[nodes, hidden]` after the final norm; `head` maps `[rows, hidden]` to logits `[rows, vocab]` of
+        any float type. `chunk_bytes` bounds the float32 logits that exist at once: by default 8 MB on a CPU, 512 MB
+        elsewhere.
         """
         self.hidden = hidden
         self.head = head
-        self.features = features
+        self.vocab = vocab
         self._chunk_bytes = chunk_bytes or _CHUNK_BYTES.get(hidden.device.type, _CHUNK_BYTES_DEVICE)
 
     @classmethod
-    def from_logits(
-        cls, logits: Tensor, features: Tensor | None = None, chunk_bytes: int | None = None
-    ) -> "TreeScores":
+    def from_logits(cls, logits: Tensor, chunk_bytes: int | None = None) -> "TreeScores":
         """From whole logits `[nodes, vocab]`: for tests, and for models whose head cannot be split off."""
-        return cls(logits, lambda rows: rows, features, chunk_bytes)
+        return cls(logits, lambda rows: rows, logits.shape[1], chunk_bytes)
 
     def __len__(self) -> int:
         return len(self.hidden)
@@ -107,20 +104,20 @@ class TreeScores:
         if len(tree) != len(self):
             raise ValueError(f"a tree of {len(tree)} nodes was given the scores of {len(self)}")
         with torch.inference_mode():
-            vocab = self.head(self.hidden[:0]).shape[1]
-            if int(tree.token[1:].max(initial=0)) >= vocab:
+            if int(tree.token[1:].max(initial=0)) >= self.vocab:
                 raise Incompatible(
-                    f"The draft holds the token {int(tree.token[1:].max())}, but the target knows only {vocab}.",
+                    f"The draft holds the token {int(tree.token[1:].max())}, but the target knows only {self.vocab}.",
                     "Choose a drafter that was made for this target's vocabulary.",
                 )
-            notes = _Notes(tree, min(TOP, vocab), self.hidden.device)
-            for nodes in self._chunks(vocab):
+            k, device = min(TOP, self.vocab), self.hidden.device
+            notes = _HostNotes(tree, k) if device.type == "cpu" else _DeviceNotes(tree, k, device)
+            for nodes in self._chunks():
                 self._read(nodes, notes, visit)  # a call of its own, so that the chunk is gone before the next comes
             return notes.opinions()
 
-    def _chunks(self, vocab: int) -> Iterator[slice]:
+    def _chunks(self) -> Iterator[slice]:
         """Slices of nodes, as even as can be: a last chunk of a few rows would waste a pass over the head."""
-        chunks = max(1, -(-len(self) * vocab * 4 // self._chunk_bytes))
+        chunks = max(1, -(-len(self) * self.vocab * 4 // self._chunk_bytes))
         rows = -(-len(self) // chunks)
         for start in range(0, len(self), rows):
             yield slice(start, min(start + rows, len(self)))
@@ -132,32 +129,80 @@ class TreeScores:
             visit(nodes.start, logits)
 
 
-class _Notes:
-    """Opinions in the making: one int32 tensor on the device, floats stored by their bits, copied once."""
+class _Notes(ABC):
+    """Opinions in the making."""
 
-    def __init__(self, tree: Tree, k: int, device: torch.device) -> None:
+    def __init__(self, tree: Tree, k: int) -> None:
         self.k = k
-        self.packed = torch.zeros(len(tree), 2 * k + 3, dtype=torch.int32, device=device)
         by_parent = np.argsort(tree.parent[1:], kind="stable") + 1
         self.parents = tree.parent[by_parent]
         # The children in the order of their parents: node, parent, token.
-        columns = np.stack([by_parent, self.parents, tree.token[by_parent]]).astype(np.int64)
-        self.children = torch.from_numpy(columns).to(device)
+        self.children = np.stack([by_parent, self.parents, tree.token[by_parent]]).astype(np.int64)
+
+    @abstractmethod
+    def take(self, nodes: slice, logits: Tensor) -> None:
+        """Keeps what is to be kept of the logits `[rows, vocab]` after `nodes`."""
+
+    @abstractmethod
+    def opinions(self) -> Opinions:
+        """Raises NonFiniteLogits."""
+
+    def _below(self, nodes: slice) -> slice:
+        """Which of the children have their parents among `nodes`."""
+        return slice(*np.searchsorted(self.parents, [nodes.start, nodes.stop]))
+
+
+class _HostNotes(_Notes):
+    def __init__(self, tree: Tree, k: int) -> None:
+        super().__init__(tree, k)
+        count = len(tree)
+        self.top_token, self.rank = np.empty((count, k), np.int32), np.zeros(count, np.int32)
+        self.top_logprob, self.entropy = np.empty((count, k), np.float32), np.empty(count, np.float32)
+        self.logprob = np.zeros(count, np.float32)
 
     def take(self, nodes: slice, logits: Tensor) -> None:
-        """What is to be kept of the logits `[rows, vocab]` after `nodes`."""
-        k, packed = self.k, self.packed
-        first, last = np.searchsorted(self.parents, [nodes.start, nodes.stop])
-        child, parent, token = self.children[:, first:last]
+        child, parent, token = self.children[:, self._below(nodes)]
         row = parent - nodes.start
-        value = logits[row, token]
-        read = _read_on_host if logits.device.type == "cpu" else _read_on_device
-        top, moment, rank = read(logits, k, row, token)
+        found = read_rows(logits, self.k, Ranked(row, token))
+        normaliser = (found.value[:, 0] + found.normaliser).astype(np.float32)
+        self.top_token[nodes] = found.column
+        self.top_logprob[nodes] = found.value - normaliser[:, None]
+        self.entropy[nodes] = found.entropy
+        self.logprob[child] = logits.numpy()[row, token] - normaliser[row]
+        self.rank[child] = found.rank
+
+    def opinions(self) -> Opinions:
+        return _finite(
+            Opinions(
+                choice=self.top_token[:, 0].copy(),
+                logprob=self.logprob,
+                rank=self.rank,
+                entropy=self.entropy,
+                top_token=self.top_token,
+                top_logprob=self.top_logprob,
+            )
+        )
+
+
+class _DeviceNotes(_Notes):
+    """One int32 tensor on the device, floats stored by their bits, copied once."""
+
+    def __init__(self, tree: Tree, k: int, device: torch.device) -> None:
+        super().__init__(tree, k)
+        self.packed = torch.zeros(len(tree), 2 * k + 3, dtype=torch.int32, device=device)
+        self.on_device = torch.from_numpy(self.children).to(device)
+
+    def take(self, nodes: slice, logits: Tensor) -> None:
+        k, packed = self.k, self.packed
+        child, parent, token = self.on_device[:, self._below(nodes)]
+        row = parent - nodes.start
+        value, top = logits[row, token], top_k(logits, k)
+        moment = moments(logits, top.values[:, 0])
         packed[nodes, :k] = top.indices.to(torch.int32)
         packed[nodes, k : 2 * k] = (top.values - moment.normaliser[:, None]).view(torch.int32)
         packed[nodes, 2 * k] = moment.entropy.view(torch.int32)
         packed[child, 2 * k + 1] = (value - moment.normaliser[row]).view(torch.int32)
-        packed[child, 2 * k + 2] = rank.to(torch.int32)
+        packed[child, 2 * k + 2] = _ranks(logits, row, value).to(torch.int32)
 
     def opinions(self) -> Opinions:
         k = self.k
@@ -171,49 +216,26 @@ class _Notes:
             logprob=floats[:, 2 * k + 1],
             rank=host[:, 2 * k + 2],
         )
-        bad = ~np.isfinite(found.entropy)
-        if bad.any():
-            raise NonFiniteLogits(
-                f"The target gave NaN or infinite logits after {int(bad.sum())} of {len(bad)} nodes.",
-                "Try float32 (--dtype float32): half precision can overflow.",
-            )
         # Columns of their own, so that a stored verdict does not hold on to strides over the whole array.
-        return replace(found, **{name: np.ascontiguousarray(array) for name, array in vars(found).items()})
+        return _finite(replace(found, **{name: np.ascontiguousarray(array) for name, array in vars(found).items()}))
 
 
-class _Read(NamedTuple):
-    """What is read of logits `[rows, vocab]`, some of whose tokens are children."""
-
-    top: TopK
-    moments: Moments
-    rank: Tensor
-    """`[children]` 1 + the number of logits above the child's, in its own row."""
-
-
-def _read_on_host(logits: Tensor, k: int, row: Tensor, token: Tensor) -> _Read:
-    """`row` (ascending) and `token` `[children]` say which logits are those of children."""
-    tokens, rank = token.numpy(), np.empty(len(token), np.int64)
-    start = np.searchsorted(row.numpy(), np.arange(len(logits) + 1))
-
-    def count(index: int, values: Floats) -> None:
-        here = slice(start[index], start[index + 1])
-        ranks(values, tokens[here], rank[here])
-
-    found = read_rows(logits, k, count)
-    normaliser = torch.from_numpy((found.value[:, 0] + found.normaliser).astype(np.float32))
-    entropy = torch.from_numpy(found.entropy.astype(np.float32))
-    top = TopK(torch.from_numpy(found.value), torch.from_numpy(found.column))
-    return _Read(top, Moments(normaliser, entropy), torch.from_numpy(rank))
-
-
-def _read_on_device(logits: Tensor, k: int, row: Tensor, token: Tensor) -> _Read:
-    """As `_read_on_host`. All children are counted, in blocks: asking which need it would make the host wait."""
-    top = top_k(logits, k)
-    value = logits[row, token]
+def _ranks(logits: Tensor, row: Tensor, value: Tensor) -> Tensor:
+    """1 + the number of logits above each `value` `[children]` in its own row. All children are counted, in blocks:
+    asking which need it would make the host wait."""
     step = max(1, _CHUNK_BYTES_DEVICE // 8 // (4 * logits.shape[1]))
     blocks = [slice(start, start + step) for start in range(0, max(1, len(row)), step)]
-    rank = torch.cat([(logits[row[block]] > value[block, None]).sum(1) for block in blocks]) + 1
-    return _Read(top, moments(logits, top.values[:, 0]), rank)
+    return torch.cat([(logits[row[block]] > value[block, None]).sum(1) for block in blocks]) + 1
+
+
+def _finite(found: Opinions) -> Opinions:
+    bad = ~np.isfinite(found.entropy)
+    if bad.any():
+        raise NonFiniteLogits(
+            f"The target gave NaN or infinite logits after {int(bad.sum())} of {len(bad)} nodes.",
+            "Try float32 (--dtype float32): half precision can overflow.",
+        )
+    return found
 
 
 def require_finite(logits: Tensor) -> None:

@@ -222,7 +222,7 @@ class TargetContext:
         """Runs the target over a compiled tree; nothing is committed yet."""
         with memory_guard("the forward pass over the tree"):
             hidden, self._features = self.target.forward(layout, self.cache, self.taps)
-        return TreeScores(hidden, self.target.head)
+        return TreeScores(hidden, self.target.head, self.target.vocab_size)
 
     @torch.inference_mode()
     def commit(self, tree: Tree, path: Ints) -> Tensor | None:

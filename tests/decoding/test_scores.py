@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from decoding.errors import Incompatible, NonFiniteLogits
-from decoding.scores import TOP, Opinions, TreeScores, _read_on_device, _read_on_host
+from decoding.scores import TOP, Opinions, TreeScores, _DeviceNotes, _HostNotes
 from decoding.tree import TreeBuilder
 from decoding.types import Tree
 from tests.decoding.random_trees import random_tree
@@ -64,7 +64,7 @@ def test_a_head_of_any_float_type(dtype: torch.dtype) -> None:
     tree = random_tree(rng, 40, 3001)
     hidden = torch.randn(len(tree), 32, generator=torch.Generator().manual_seed(1)).to(dtype)
     head = torch.nn.Linear(32, 3001, bias=False).to(dtype)
-    scores = TreeScores(hidden, head, chunk_bytes=10**9)
+    scores = TreeScores(hidden, head, 3001, chunk_bytes=10**9)
     logits = scores.logits(slice(0, len(tree))).detach()
     assert logits.dtype == torch.float32
     check(scores.opinions(tree), tree, logits)
@@ -79,14 +79,13 @@ def test_chunks_are_bounded_and_gone_before_the_next() -> None:
     def head(rows: Tensor) -> Tensor:
         assert all(old() is None for old in made), "two chunks of logits were alive at once"
         logits = rows @ weight
-        if len(rows):
-            made.append(weakref.ref(logits))
-            sizes.append(logits.numel() * 4)
+        made.append(weakref.ref(logits))
+        sizes.append(logits.numel() * 4)
         return logits
 
     weight = torch.randn(16, vocab)
     seen: list[tuple[int, int]] = []
-    scores = TreeScores(torch.randn(len(tree), 16), head, chunk_bytes=bound)
+    scores = TreeScores(torch.randn(len(tree), 16), head, vocab, chunk_bytes=bound)
     scores.opinions(tree, lambda start, logits: seen.append((start, len(logits))))
     assert max(sizes) <= bound
     assert sum(sizes) == 4 * vocab * len(tree)
@@ -133,10 +132,15 @@ def test_tied_tokens_share_a_rank_and_only_the_lowest_is_chosen() -> None:
 
 @pytest.mark.parametrize("coarse", [False, True])
 def test_host_and_device_read_the_same(coarse: bool) -> None:
+    tree = random_tree(np.random.default_rng(1), 5, 5003)
     logits = torch.randn(5, 5003, generator=torch.Generator().manual_seed(1)) * 4
     logits = logits.round() if coarse else logits
-    row, token = torch.tensor([0, 0, 2, 4, 4, 4]), torch.tensor([1, 5002, 77, 0, 3, 2])
-    here, there = _read_on_host(logits, 8, row, token), _read_on_device(logits, 8, row, token)
-    assert torch.equal(here.rank, there.rank)
-    assert torch.equal(here.top.values, there.top.values)
-    torch.testing.assert_close(here.moments, there.moments, rtol=1e-5, atol=3e-5)
+    here, there = _HostNotes(tree, 8), _DeviceNotes(tree, 8, torch.device("cpu"))
+    for notes in (here, there):
+        for nodes in (slice(0, 2), slice(2, 5)):
+            notes.take(nodes, logits[nodes])
+    found, wanted = vars(here.opinions()), vars(there.opinions())
+    for name in ("choice", "rank", "top_token"):
+        np.testing.assert_array_equal(found[name], wanted[name], err_msg=name)
+    for name in ("logprob", "entropy", "top_logprob"):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=3e-5, err_msg=name)
