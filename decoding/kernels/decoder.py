@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from decoding.kernels import compiled, compiled_with
 from decoding.kernels.crew import Marks, finish, goes_on, take
 from decoding.kernels.linear import project, unit_of, units_of
-from decoding.kernels.rows import split_exponentials
+from decoding.kernels.rows import largest, split_exponentials
 from decoding.kernels.tiles import mixtures, number_at, product
 from decoding.types import Floats, Ints
 
@@ -292,10 +292,7 @@ def _soften(scores: Floats, seen: int, scale: float, mask: int, rest: Floats, ex
     if mask != 0:
         for i in range(seen):
             found[i] += number_at(mask + 4 * i)
-    peak = np.float32(-np.inf)
-    for i in range(seen):
-        peak = found[i] if found[i] > peak else peak
-    split_exponentials(found, peak, exponent, rest)
+    split_exponentials(found, largest(found), exponent, rest)
     power = exponent.view(np.float32)
     total = np.int64(0)
     for i in range(seen):

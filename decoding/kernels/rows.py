@@ -5,9 +5,12 @@ blocks. Their k-th largest is a floor: k blocks reach it, so at least k entries 
 are looked into. The second read adds up the exponentials while the row is still near the core.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from decoding.kernels import compiled, compiled_with
@@ -133,6 +136,31 @@ def _nth_largest(values: Floats, n: int) -> float:
     return values[place]
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _float_of(_: Any, bits: Any) -> Any:
+    """The float32 with the bits of an int32."""
+
+    def codegen(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
+@compiled
+def largest(values: Floats) -> float:
+    """The largest of `values`, -inf of none; a NaN with no sign is larger than all, one with a sign is passed over.
+
+    As integers, whose maximum, unlike that of floats, compiles to vector instructions: the bits of a float, with those
+    of negative numbers turned over, sort as it does.
+    """
+    top, turned = np.int32(-0x7F800001), np.int32(0x7FFFFFFF)
+    bits = values.view(np.int32)
+    for i in range(len(bits)):
+        number = bits[i] ^ ((bits[i] >> np.int32(31)) & turned)
+        top = max(top, number)
+    return _float_of(np.int32(top ^ ((top >> np.int32(31)) & turned)))
+
+
 @compiled
 def sums(row: Floats, peak: float) -> Sums:
     """The sums over `row` `[vocab]`, whose largest entry is `peak`; in float32 within a piece, in float64 beyond."""
@@ -174,9 +202,7 @@ def soften(row: Floats, temperature: float, out: Floats) -> None:
     exponent = np.empty(PIECE, np.int32)
     power = exponent.view(np.float32)
     rest = np.empty(PIECE, np.float32)
-    peak = np.float32(-np.inf)
-    for i in range(len(row)):
-        peak = row[i] if row[i] > peak else peak
+    peak = largest(row)
     mass, zero, cold = 0.0, np.float32(0.0), np.float32(temperature)
     for start in range(0, len(row), PIECE):
         piece = out[start : start + PIECE]
