@@ -30,10 +30,16 @@ LINE = 8
 PATIENCE = 4000
 """How often a waiting thread looks before it lets other programs have its core."""
 AVAILABLE = sys.platform != "win32"
-"""Windows has no sched_yield."""
+"""Windows has no sched_yield: a thread that waits there keeps its core, which only short kernels can afford."""
 
 _SIZE = ir.IntType(64)
-_let_others = types.ExternalFunction("sched_yield", types.int32())
+if AVAILABLE:
+    _let_others = types.ExternalFunction("sched_yield", types.int32())
+else:
+
+    @compiled
+    def _let_others() -> int:
+        return 0
 
 
 @intrinsic  # type: ignore[untyped-decorator]
