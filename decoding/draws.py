@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from decoding.sampling import over_vocabulary
 from decoding.types import Ints, Tree, frozen_array
 
 
@@ -50,16 +50,9 @@ class Draws:
 
     def weights(self, node: int, vocab: int) -> Tensor:
         """`[vocab]` float32: what the children of `node` were drawn from."""
-        found = self.probs[int(self.row[node])]
-        if self.token is None:
-            return found
-        if found.device.type == "cpu":  # numpy keeps to this thread
-            weights = np.zeros(vocab, np.float32)
-            weights[self.token] = found.numpy()
-            return torch.from_numpy(weights)
-        return found.new_zeros(vocab).index_copy_(
-            0, torch.as_tensor(self.token, dtype=torch.int64, device=found.device), found
-        )
+        row = int(self.row[node])
+        found = self.probs[row : row + 1]
+        return (found if self.token is None else over_vocabulary(found, self.token, vocab, 0.0))[0]
 
     def below(self, tree: Tree) -> list[list[int]]:
         """For every node, the children that were drawn, in the order of the draws."""

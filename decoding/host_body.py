@@ -5,9 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from decoding.host_layers import FAMILIES, HostLayers
+from decoding.host_layers import FAMILIES, HostLayers, kernels_suit
 from decoding.host_rotary import HostRotary
-from decoding.kernels.crew import AVAILABLE
 from decoding.kv_cache import PreallocatedCache
 from decoding.large_pages import gather
 from decoding.layout import Layout
@@ -20,14 +19,7 @@ PROBE = 5
 def host_body(model: Any) -> "HostBody | None":
     """The kernels' way through `model`, or None where they cannot do what it does, or do not give what it gives."""
     config = model.config.get_text_config(decoder=True)
-    fits = (
-        AVAILABLE
-        and model.device.type == "cpu"
-        and model.dtype == torch.float32
-        and config.model_type in FAMILIES
-        and config.hidden_act == "silu"
-    )
-    if not fits:
+    if config.model_type not in FAMILIES or not kernels_suit(model.device, model.dtype, config.hidden_act):
         return None
     gather(model)
     try:

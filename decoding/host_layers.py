@@ -10,11 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decoding.kernels.crew import new_marks, run_together
+from decoding.kernels.crew import AVAILABLE, new_marks, run_together
 from decoding.kernels.decoder import STEPS, Pass, Weights, decoder_pass
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 """Model types of transformers whose layers are of this kind."""
+
+
+def kernels_suit(device: torch.device, dtype: torch.dtype, activation: str) -> bool:
+    """Whether a model with these can run on the kernels, as far as they say."""
+    return AVAILABLE and device.type == "cpu" and dtype == torch.float32 and activation == "silu"
 
 
 class HostLayers:

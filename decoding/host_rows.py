@@ -1,7 +1,8 @@
 """The top-k, the softmax sums and the softmax of wide rows on a CPU, the rows shared between threads where it pays."""
 
 import threading
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from decoding.kernels.crew import new_marks, run_together
-from decoding.kernels.reading import Numbers, Reading, read_table, soften_table
+from decoding.kernels.reading import Numbers, Table, read_table, soften_table
 from decoding.types import Floats
 
 WORTH_HELPERS = 150_000
@@ -51,7 +52,7 @@ def read_rows(logits: Tensor, k: int, ranked: Ranked = NONE) -> HostRows:
     count, vocab = table.shape
     marks = new_marks(1)
     maxima, keys = _scratch(marks.shape[1] - 1, vocab)
-    run = Reading(
+    run = Table(
         table=table,
         column=np.empty((count, k), np.int64),
         value=np.empty((count, k), np.float32),
@@ -64,10 +65,7 @@ def read_rows(logits: Tensor, k: int, ranked: Ranked = NONE) -> HostRows:
         keys=keys,
         marks=marks,
     )
-    if table.size < WORTH_HELPERS:
-        read_table(run, 0)
-    else:
-        run_together(read_table, run)
+    _share(read_table, table.size, run)
     odd = np.isnan(run.normaliser).nonzero()[0]
     if len(odd):  # NaN and infinity first, as torch has it
         best = logits[odd].topk(k)
@@ -80,11 +78,16 @@ def soft_rows(logits: Tensor, temperature: float) -> Tensor:
     table: Floats = logits.detach().numpy()
     out = torch.empty(logits.shape)
     probs: Floats = out.numpy()
-    if table.size < WORTH_HELPERS:
-        soften_table(table, temperature, probs, new_marks(1), 0)
-    else:
-        run_together(soften_table, table, temperature, probs, new_marks(1))
+    _share(soften_table, table.size, table, temperature, probs, new_marks(1))
     return out
+
+
+def _share(kernel: Callable[..., None], numbers: int, *arguments: Any) -> None:
+    """Calls a kernel that reads so many `numbers`."""
+    if numbers < WORTH_HELPERS:
+        kernel(*arguments, 0)
+    else:
+        run_together(kernel, *arguments)
 
 
 _kept = threading.local()

@@ -11,6 +11,7 @@ from decoding.errors import BadRequest
 from decoding.host_rows import soft_rows
 from decoding.kernels import drawing
 from decoding.topk import top_k
+from decoding.types import Ints
 
 _NUCLEUS_SIZES = (256, 4096)
 """How many of the most likely tokens are tried for top-p before whole rows are sorted."""
@@ -127,6 +128,16 @@ def draw_each(probs: Tensor, shapes: Sequence[tuple[int, int]], distinct: bool, 
     uniform = torch.rand(int(rows @ counts), generator=rng, dtype=torch.float64)
     numbers = probs.contiguous().numpy(), np.ascontiguousarray(rows), np.ascontiguousarray(counts), uniform.numpy()
     return torch.from_numpy(drawing.draw_each(*numbers, distinct, LEAST_LEFT))
+
+
+def over_vocabulary(numbers: Tensor, ids: Ints, vocab: int, other: float) -> Tensor:
+    """Float32 `numbers` `[rows, kept]` of the tokens `ids` as `[rows, vocab]`, with `other` for all other tokens."""
+    if numbers.device.type == "cpu":  # numpy keeps to this thread
+        table = np.full((len(numbers), vocab), other, np.float32)
+        table[:, ids] = numbers.numpy()
+        return torch.from_numpy(table)
+    place = torch.from_numpy(ids.astype(np.int64)).to(numbers.device)
+    return numbers.new_full((len(numbers), vocab), other).index_copy_(1, place, numbers)
 
 
 def _distinct(probs: Tensor) -> Tensor:

@@ -20,8 +20,7 @@ from decoding.drafters.host_context import HostContext
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
-from decoding.host_layers import HostLayers
-from decoding.kernels.crew import AVAILABLE
+from decoding.host_layers import HostLayers, kernels_suit
 from decoding.large_pages import gather
 from decoding.marginals import top_marginals
 from decoding.types import Marginals
@@ -145,8 +144,8 @@ class BlockDiffusionDrafter(OnePassDrafter):
 def _host_layers(model: BlockDiffusionModel) -> HostLayers | None:
     """The kernels' way through the layers, for a float32 model on a CPU whose blocks see everything."""
     config, weight = model.config, model.fc.weight
-    fits = AVAILABLE and weight.device.type == "cpu" and weight.dtype == torch.float32 and config.activation == "silu"
-    if not fits or any(config.causal) or any(window is not None for window in config.windows):
+    suits = kernels_suit(weight.device, weight.dtype, config.activation)
+    if not suits or any(config.causal) or any(window is not None for window in config.windows):
         return None
     gather(model)
     try:

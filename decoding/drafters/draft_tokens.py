@@ -9,7 +9,6 @@ the checkpoint itself stays in the published format.
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -50,14 +49,3 @@ def read_draft_tokens(folder: Path, target_vocab: int) -> Tensor | None:
 def in_target_ids(marginals: Marginals, ids: Ints | None) -> Marginals:
     """Marginals over places in `ids` (None: all are their own) as marginals over the target's vocabulary."""
     return marginals if ids is None else Marginals(ids[marginals.token], marginals.logprob)
-
-
-def over_vocabulary(logits: Tensor, ids: Ints, vocab_size: int) -> Tensor:
-    """Float32 logits `[rows, kept]` of the tokens `ids` as logits `[rows, vocab]`; -inf for all others."""
-    if logits.device.type == "cpu":  # numpy keeps to this thread
-        table = np.full((len(logits), vocab_size), -np.inf, np.float32)
-        table[:, ids] = logits.numpy()
-        return torch.from_numpy(table)
-    spread = logits.new_full((len(logits), vocab_size), -torch.inf)
-    spread[:, torch.from_numpy(ids).to(logits.device, torch.int64)] = logits
-    return spread

@@ -1,13 +1,12 @@
 """EAGLE-3's layer on a CPU, by the kernels."""
 
-import torch
 from torch import Tensor
 
 from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import Rotation
-from decoding.host_layers import HostLayers
+from decoding.host_layers import HostLayers, kernels_suit
 from decoding.kernel_linear import KernelLinear
-from decoding.kernels.crew import AVAILABLE, run_together
+from decoding.kernels.crew import run_together
 from decoding.kernels.eagle import Pairs, eagle_pass
 from decoding.large_pages import gather
 
@@ -17,9 +16,8 @@ def host_eagle3(model: Eagle3Model) -> "HostEagle3 | None":
 
     With it, all products of the model are the kernels': torch's threads would go on looking for work on their cores.
     """
-    config, weight = model.config, model.fc.weight
-    fits = AVAILABLE and weight.device.type == "cpu" and weight.dtype == torch.float32 and config.activation == "silu"
-    if not fits:
+    weight = model.fc.weight
+    if not kernels_suit(weight.device, weight.dtype, model.config.activation):
         return None
     gather(model)
     try:

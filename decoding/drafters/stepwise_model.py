@@ -7,7 +7,7 @@ from torch import Tensor
 
 from decoding.drafters.base import Candidates, StepwiseDrafter
 from decoding.drafters.candidates import best_candidates, no_candidates
-from decoding.drafters.draft_tokens import over_vocabulary
+from decoding.sampling import over_vocabulary
 from decoding.types import Ints
 
 
@@ -42,7 +42,7 @@ class StepwiseModel(StepwiseDrafter):
     def _over_vocabulary(self, logits: Tensor | None) -> Tensor | None:
         if logits is None or self.draft_tokens is None:
             return logits
-        return over_vocabulary(logits, self.draft_tokens, self.vocab_size)
+        return over_vocabulary(logits, self.draft_tokens, self.vocab_size, -torch.inf)
 
     @torch.inference_mode()
     def _candidates(self, logits: Tensor | None, rows: int, k: int) -> Candidates:

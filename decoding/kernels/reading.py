@@ -13,7 +13,7 @@ from decoding.types import Floats
 Numbers = NDArray[np.int64]
 
 
-class Reading(NamedTuple):
+class Table(NamedTuple):
     """What is read of rows of logits."""
 
     table: Floats
@@ -40,7 +40,7 @@ class Reading(NamedTuple):
 
 
 @compiled
-def read_table(run: Reading, thread: int) -> None:
+def read_table(run: Table, thread: int) -> None:
     """Every thread of a crew calls it with the same arguments but its number."""
     rows, own = len(run.table), 0
     while True:
@@ -55,7 +55,7 @@ def read_table(run: Reading, thread: int) -> None:
 
 
 @compiled
-def _read_row(run: Reading, row: int, maxima: Floats, keys: Numbers) -> None:
+def _read_row(run: Table, row: int, maxima: Floats, keys: Numbers) -> None:
     logits, k = run.table[row], run.column.shape[1]
     count = candidates(logits, k, maxima, keys)
     if count < k:
