@@ -26,7 +26,8 @@ class HostLayers:
     """Layers that end in a norm; float32, all positions seen or an additive mask."""
 
     def __init__(self, layers: Sequence[Any], norm: Any, scale: float) -> None:
-        """`layers` have the modules and names of transformers' Llama; `scale` is the factor of attention scores.
+        """`layers` have the modules and names of transformers' Llama, their matrices either all in float32 or all in
+        bfloat16; `scale` is the factor of attention scores.
 
         Raises AttributeError for layers that are built in another way.
         """
@@ -43,6 +44,7 @@ class HostLayers:
         ]
         self.weights = Weights(
             address=np.array([[matrix.data_ptr() for matrix in row] for row in self._matrices], np.int64),
+            size=self._matrices[0][0].element_size(),
             norm=_stacked([*norms, (norm, norm)], self.hidden),
             bias=np.stack([_bias(layer.self_attn) for layer in layers]),
             head_norm=_stacked(head_norms, self.head_dim),
@@ -128,7 +130,7 @@ def _matrices(layer: Any) -> list[Tensor]:
 
 def _bias(attention: Any) -> Any:
     parts = [
-        linear.bias if linear.bias is not None else linear.weight.new_zeros(linear.out_features)
+        linear.bias if linear.bias is not None else torch.zeros(linear.out_features)
         for linear in (attention.q_proj, attention.k_proj, attention.v_proj)
     ]
     return torch.cat([part.detach() for part in parts]).numpy()

@@ -2,75 +2,68 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from decoding.kernels.crew import new_marks, run_together
-from decoding.kernels.reading import Numbers, Table, read_table, soften_table
+from decoding.kernels.reading import Asked, Found, Numbers, Table, read_table, soften_table
 from decoding.types import Floats
 
 WORTH_HELPERS = 150_000
 """Numbers for which other threads are woken: fewer are read while they wake up."""
 
 
-class HostRows(NamedTuple):
-    """What was read of rows of logits `[rows, vocab]`."""
-
-    value: Floats
-    """`[rows, k]` the largest, in falling order; a row that holds NaN starts with it."""
-    column: Numbers
-    """`[rows, k]` their columns; equal values keep the lowest columns and stand in rising order of them."""
-    normaliser: NDArray[np.float64]
-    """`[rows]` log of the sum of `exp(logit - the row's largest)` (nats); NaN where the row holds NaN or +inf."""
-    entropy: NDArray[np.float64]
-    """`[rows]` entropy (nats) of the softmax; not finite where the row is not."""
-    rank: Numbers
-    """`[ranked]` of every token that was asked for: 1 + how many entries of its row are larger."""
+def read_rows(logits: Tensor, k: int) -> Found:
+    """Reads float32 `logits` `[rows, vocab]` on a CPU; `1 <= k <= vocab`. A row that holds NaN or +inf shows it first
+    among its largest, and has no log-probabilities."""
+    found = new_found(len(logits), k)
+    read_into(found, nothing_asked(len(logits)), logits)
+    show_odd(found, logits)
+    return found
 
 
-class Ranked(NamedTuple):
-    """Tokens whose ranks are wanted."""
+def new_found(rows: int, k: int, asked: int = 0) -> Found:
+    """Room for what is found of so many rows and of so many tokens that they are asked about; what nobody asks about
+    has rank and log-probability 0."""
+    return Found(
+        value=np.empty((rows, k), np.float32),
+        column=np.empty((rows, k), np.int32),
+        logprob=np.empty((rows, k), np.float32),
+        normaliser=np.empty(rows),
+        entropy=np.empty(rows, np.float32),
+        rank=np.zeros(asked, np.int32),
+        asked_logprob=np.zeros(asked, np.float32),
+    )
 
-    row: NDArray[np.int64]
-    """`[ranked]` in rising order."""
-    token: Numbers
-    """`[ranked]`."""
+
+def nothing_asked(rows: int) -> Asked:
+    """Where only the rows themselves are read."""
+    return Asked(np.zeros(rows + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
 
 
-NONE = Ranked(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-def read_rows(logits: Tensor, k: int, ranked: Ranked = NONE) -> HostRows:
-    """Reads float32 `logits` `[rows, vocab]` on a CPU; `1 <= k <= vocab`."""
+def read_into(found: Found, asked: Asked, logits: Tensor, first: int = 0) -> None:
+    """Reads float32 `logits` `[rows, vocab]` on a CPU into `found`, from its row `first` on."""
     if logits.stride(1) != 1:
         logits = logits.contiguous()
-    table: Floats = logits.detach().numpy()
-    count, vocab = table.shape
+    _share(read_table, logits.numel(), new_table(found, asked, logits.detach().numpy(), first))
+
+
+def new_table(found: Found, asked: Asked, logits: Floats, first: int = 0) -> Table:
+    """The arguments of `read_table`. Of one calling thread only one such table may be read at a time."""
     marks = new_marks(1)
-    maxima, keys = _scratch(marks.shape[1] - 1, vocab)
-    run = Table(
-        table=table,
-        column=np.empty((count, k), np.int64),
-        value=np.empty((count, k), np.float32),
-        normaliser=np.empty(count),
-        entropy=np.empty(count),
-        start=np.searchsorted(ranked.row, np.arange(count + 1)),
-        token=ranked.token,
-        rank=np.empty(len(ranked.token), np.int64),
-        maxima=maxima,
-        keys=keys,
-        marks=marks,
-    )
-    _share(read_table, table.size, run)
-    odd = np.isnan(run.normaliser).nonzero()[0]
-    if len(odd):  # NaN and infinity first, as torch has it
-        best = logits[odd].topk(k)
-        run.value[odd], run.column[odd] = best.values.numpy(), best.indices.numpy()
-    return HostRows(run.value, run.column, run.normaliser, run.entropy, run.rank)
+    maxima, keys = _scratch(marks.shape[1] - 1, logits.shape[1])
+    return Table(logits, first, asked, found, maxima, keys, marks)
+
+
+def show_odd(found: Found, logits: Tensor) -> None:
+    """Puts NaN and infinity first in rows that hold them, as torch has it."""
+    odd = np.isnan(found.normaliser).nonzero()[0]
+    if len(odd):
+        best = logits[odd].topk(found.column.shape[1])
+        found.value[odd], found.column[odd] = best.values.numpy(), best.indices.numpy()
 
 
 def soft_rows(logits: Tensor, temperature: float) -> Tensor:
@@ -95,7 +88,8 @@ _kept = threading.local()
 
 def _scratch(threads: int, vocab: int) -> tuple[Floats, Numbers]:
     """Two arrays `[threads, vocab]` to write on. Each caller keeps its own: fresh memory costs a fault per 4 kB."""
-    if getattr(_kept, "shape", None) != (threads, vocab):
-        _kept.shape = threads, vocab
-        _kept.maxima, _kept.keys = np.empty((threads, vocab), np.float32), np.empty((threads, vocab), np.int64)
-    return _kept.maxima, _kept.keys
+    kept: dict[tuple[int, int], tuple[Floats, Numbers]] = _kept.__dict__.setdefault("by_shape", {})
+    shape = threads, vocab
+    if shape not in kept:
+        kept[shape] = np.empty(shape, np.float32), np.empty(shape, np.int64)
+    return kept[shape]

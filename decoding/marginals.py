@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from decoding.errors import NonFiniteLogits
-from decoding.topk import likeliest
+from decoding.topk import Likeliest, likeliest
 from decoding.types import Marginals
 
 
@@ -20,7 +20,12 @@ def top_marginals(logits: Tensor, k: int) -> Marginals:
     """
     if logits.ndim != 2 or logits.shape[1] == 0 or k < 1:
         raise ValueError(f"logits must be [positions, vocab] and k at least 1, not {tuple(logits.shape)} and {k}")
-    token, logprob, peak = likeliest(logits.detach().to(torch.float32), k)
+    return marginals_of(likeliest(logits.detach().to(torch.float32), k))
+
+
+def marginals_of(best: Likeliest) -> Marginals:
+    """The same of rows that were read already."""
+    token, logprob, peak = best
     bad = np.flatnonzero(~np.isfinite(peak))
     if len(bad):
         raise NonFiniteLogits(

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from decoding.errors import Incompatible, NonFiniteLogits
-from decoding.host_rows import Ranked, read_rows
+from decoding.host_rows import new_found, read_into
+from decoding.kernels.reading import Asked
 from decoding.topk import moments, top_k
 from decoding.types import Floats, Ints, Tree, Verdict
 
@@ -134,10 +135,10 @@ class _Notes(ABC):
 
     def __init__(self, tree: Tree, k: int) -> None:
         self.k = k
-        by_parent = np.argsort(tree.parent[1:], kind="stable") + 1
-        self.parents = tree.parent[by_parent]
-        # The children in the order of their parents: node, parent, token.
-        self.children = np.stack([by_parent, self.parents, tree.token[by_parent]]).astype(np.int64)
+        self.children = np.argsort(tree.parent[1:], kind="stable") + 1
+        """In the order of their parents."""
+        self.start = np.searchsorted(tree.parent[self.children], np.arange(len(tree) + 1))
+        """Where those of every node begin."""
 
     @abstractmethod
     def take(self, nodes: slice, logits: Tensor) -> None:
@@ -147,39 +148,26 @@ class _Notes(ABC):
     def opinions(self) -> Opinions:
         """Raises NonFiniteLogits."""
 
-    def _below(self, nodes: slice) -> slice:
-        """Which of the children have their parents among `nodes`."""
-        return slice(*np.searchsorted(self.parents, [nodes.start, nodes.stop]))
-
 
 class _HostNotes(_Notes):
     def __init__(self, tree: Tree, k: int) -> None:
         super().__init__(tree, k)
-        count = len(tree)
-        self.top_token, self.rank = np.empty((count, k), np.int32), np.zeros(count, np.int32)
-        self.top_logprob, self.entropy = np.empty((count, k), np.float32), np.empty(count, np.float32)
-        self.logprob = np.zeros(count, np.float32)
+        self.asked = Asked(self.start, self.children, tree.token.copy())
+        self.found = new_found(len(tree), k, asked=len(tree))
 
     def take(self, nodes: slice, logits: Tensor) -> None:
-        child, parent, token = self.children[:, self._below(nodes)]
-        row = parent - nodes.start
-        found = read_rows(logits, self.k, Ranked(row, token))
-        normaliser = (found.value[:, 0] + found.normaliser).astype(np.float32)
-        self.top_token[nodes] = found.column
-        self.top_logprob[nodes] = found.value - normaliser[:, None]
-        self.entropy[nodes] = found.entropy
-        self.logprob[child] = logits.numpy()[row, token] - normaliser[row]
-        self.rank[child] = found.rank
+        read_into(self.found, self.asked, logits, nodes.start)
 
     def opinions(self) -> Opinions:
+        found = self.found
         return _finite(
             Opinions(
-                choice=self.top_token[:, 0].copy(),
-                logprob=self.logprob,
-                rank=self.rank,
-                entropy=self.entropy,
-                top_token=self.top_token,
-                top_logprob=self.top_logprob,
+                choice=found.column[:, 0].copy(),
+                logprob=found.asked_logprob,
+                rank=found.rank,
+                entropy=found.entropy,
+                top_token=found.column,
+                top_logprob=found.logprob,
             )
         )
 
@@ -190,11 +178,14 @@ class _DeviceNotes(_Notes):
     def __init__(self, tree: Tree, k: int, device: torch.device) -> None:
         super().__init__(tree, k)
         self.packed = torch.zeros(len(tree), 2 * k + 3, dtype=torch.int32, device=device)
-        self.on_device = torch.from_numpy(self.children).to(device)
+        child = self.children
+        numbers = np.stack([child, tree.parent[child], tree.token[child]]).astype(np.int64)
+        self.on_device = torch.from_numpy(numbers).to(device)
+        """`[3, children]`: node, parent, token."""
 
     def take(self, nodes: slice, logits: Tensor) -> None:
         k, packed = self.k, self.packed
-        child, parent, token = self.on_device[:, self._below(nodes)]
+        child, parent, token = self.on_device[:, self.start[nodes.start] : self.start[nodes.stop]]
         row = parent - nodes.start
         value, top = logits[row, token], top_k(logits, k)
         moment = moments(logits, top.values[:, 0])

@@ -88,9 +88,10 @@ class Target:
         """Whether this project's kernels run the layers, instead of transformers."""
         return self._host_body is not None
 
-    def head(self, hidden: Tensor) -> Tensor:
-        """Logits `[rows, vocab]` of final hidden states `[rows, hidden]`."""
-        return self._capped(self._output(hidden))
+    @property
+    def head(self) -> Callable[[Tensor], Tensor]:
+        """Gives the logits `[rows, vocab]` of final hidden states `[rows, hidden]`."""
+        return self._capped(self._output)
 
     @torch.no_grad()
     def head_over(self, ids: Tensor) -> Callable[[Tensor], Tensor]:
@@ -105,10 +106,11 @@ class Target:
             product = KernelLinear(part)
         elif isinstance(self._output, FewRowsLinear):
             product = FewRowsLinear(part, self._output.turned)
-        return lambda hidden: self._capped(product(hidden))
+        return self._capped(product)
 
-    def _capped(self, logits: Tensor) -> Tensor:
-        return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
+    def _capped(self, product: nn.Module) -> Callable[[Tensor], Tensor]:
+        cap = self._softcap
+        return product if cap is None else lambda hidden: torch.tanh(product(hidden) / cap) * cap
 
     @property
     def end_ids(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from decoding.host_rows import read_rows
+from decoding.kernels.reading import Found
 from decoding.types import Floats, Ints
 
 ROW_BLOCK_BYTES = 128 << 20  # large enough to fill a GPU, small beside its memory
@@ -45,7 +46,7 @@ def top_k(logits: Tensor, k: int) -> TopK:
     k = min(k, logits.shape[1])
     if logits.device.type == "cpu":
         found = read_rows(logits, k)
-        return TopK(torch.from_numpy(found.value), torch.from_numpy(found.column))
+        return TopK(torch.from_numpy(found.value), torch.from_numpy(found.column).long())
     return _top_k_on_device(logits, k)
 
 
@@ -67,18 +68,21 @@ def likeliest(logits: Tensor, k: int) -> Likeliest:
     """
     k = min(k, logits.shape[1])
     if logits.device.type == "cpu":
-        best = read_rows(logits, k)
-        value, token, mass = best.value, best.column.astype(np.int32), best.normaliser[:, None].astype(np.float32)
-    else:
-        values, columns = _top_k_on_device(logits, k)
-        masses = log_mass(logits, values[:, 0])
-        # The ids travel as bits among the floats.
-        packed = torch.cat((values, masses[:, None], columns.to(torch.int32).view(torch.float32)), dim=1).cpu().numpy()
-        value, mass, token = packed[:, :k], packed[:, k : k + 1], packed[:, k + 1 :].view(np.int32)
+        return likeliest_of(read_rows(logits, k))
+    values, columns = _top_k_on_device(logits, k)
+    masses = log_mass(logits, values[:, 0])
+    # The ids travel as bits among the floats.
+    packed = torch.cat((values, masses[:, None], columns.to(torch.int32).view(torch.float32)), dim=1).cpu().numpy()
+    value, mass, token = packed[:, :k], packed[:, k : k + 1], packed[:, k + 1 :].view(np.int32)
     with np.errstate(invalid="ignore"):
         # The largest is subtracted first because the two sides are close; rounding must give no probability above 1.
         logprob = np.minimum(value - value[:, :1] - mass, 0.0, dtype=np.float32)
     return Likeliest(token, logprob, value[:, 0])
+
+
+def likeliest_of(found: Found) -> Likeliest:
+    """The same of rows that were read already."""
+    return Likeliest(found.column, found.logprob, found.value[:, 0])
 
 
 def _top_k_on_device(logits: Tensor, k: int) -> TopK:

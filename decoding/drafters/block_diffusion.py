@@ -16,13 +16,12 @@ from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_m
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
 from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
 from decoding.drafters.fitting import Fitting
-from decoding.drafters.host_context import HostContext
+from decoding.drafters.host_block import Draft, HostBlock, host_block
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
-from decoding.host_layers import HostLayers, kernels_suit
-from decoding.large_pages import gather
-from decoding.marginals import top_marginals
+from decoding.marginals import marginals_of, top_marginals
+from decoding.topk import likeliest_of
 from decoding.types import Marginals
 
 
@@ -53,13 +52,16 @@ class BlockDiffusionDrafter(OnePassDrafter):
         self._block_ids = torch.full(
             (self.config.block_size,), self.config.mask_token_id, dtype=torch.int64, device=self._device
         )
-        self._host_layers = layers = _host_layers(model)
-        self._host_context = None if layers is None else HostContext(layers, model.fc, model.hidden_norm)
+        self._host = host_block(model, head)
         self._run: _Run | None = None
+        if self._host is not None:  # compiles what a draft needs
+            self.begin(0)
+            self.logits(self.config.mask_token_id)
+            self.end()
 
     @property
     def runs_on_kernels(self) -> bool:
-        return self._host_layers is not None
+        return self._host is not None
 
     @torch.inference_mode()
     def begin(self, capacity: int) -> None:
@@ -90,26 +92,23 @@ class BlockDiffusionDrafter(OnePassDrafter):
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
-        return in_target_ids(top_marginals(self.logits(root), k), self.draft_tokens)
+        if self._host is None:
+            found = top_marginals(self.logits(root), k)
+        else:
+            found = marginals_of(likeliest_of(self._draft_on_host(self._host, root, k).found))
+        return in_target_ids(found, self.draft_tokens)
 
     @torch.inference_mode()
     def logits(self, root: int) -> Tensor:
         """Float32 logits `[positions, kept]` of the draft tokens on the device, after the config's multiplier and soft
         cap."""
+        if self._host is not None:
+            return self._draft_on_host(self._host, root, 1).logits
         run, config = self._started(), self.config
         self._remember(run)
-        self._block_ids[0] = root
-        embedded = self._embed(self._block_ids)
-        block = embedded.to(self._dtype)
-        if config.embedding_scale != 1.0:
-            block = block * config.embedding_scale
+        embedded, block = self._block(root)
         rotation = run.rotation[run.length : run.length + config.block_size]
-        if self._host_layers is None:
-            hidden = self.model(block, run.cache, run.length, rotation, run.masks)
-        else:
-            keys, values = run.slabs
-            all_seen = run.all_seen.expand(config.block_size, -1)
-            hidden, _ = self._host_layers.run(block, rotation.cos, rotation.sin, keys, values, run.length, all_seen)
+        hidden = self.model(block, run.cache, run.length, rotation, run.masks)
         logits = self._head(hidden[1:].to(embedded.dtype)).float()
         if config.output_multiplier != 1.0:
             logits = logits * config.output_multiplier
@@ -117,18 +116,26 @@ class BlockDiffusionDrafter(OnePassDrafter):
             logits = torch.tanh(logits / config.logit_softcap) * config.logit_softcap
         return logits
 
+    def _block(self, root: int) -> tuple[Tensor, Tensor]:
+        """Embeddings `[block, hidden]` of the root and the masks behind it: the target's, and what the model reads."""
+        self._block_ids[0] = root
+        embedded = self._embed(self._block_ids)
+        block = embedded.to(self._dtype)
+        return embedded, block if self.config.embedding_scale == 1.0 else block * self.config.embedding_scale
+
+    def _draft_on_host(self, host: HostBlock, root: int, k: int) -> Draft:
+        run = self._started()
+        features, past = run.take_heard(), run.length
+        run.length += len(features)
+        rotation = run.rotation[past : run.length + self.config.block_size]
+        return host.draft(features, self._block(root)[1], rotation, run.slabs, past, run.all_seen, k)
+
     def _remember(self, run: "_Run") -> None:
         """Appends the context of all that was observed since the last draft."""
-        if run.heard:
-            features = torch.cat(run.heard)
-            run.heard.clear()
-            end = run.length + len(features)
-            rotation = run.rotation[run.length : end]
-            if self._host_context is None:
-                self.model.remember(features, run.cache, run.length, rotation)
-            else:
-                keys, values = run.slabs
-                self._host_context.read(features, rotation.cos, rotation.sin, keys, values, run.length)
+        features = run.take_heard()
+        end = run.length + len(features)
+        if len(features):
+            self.model.remember(features, run.cache, run.length, run.rotation[run.length : end])
             run.length = end
 
     def end(self) -> None:
@@ -139,19 +146,6 @@ class BlockDiffusionDrafter(OnePassDrafter):
         if self._run is None:
             raise RuntimeError("begin() comes first")
         return self._run
-
-
-def _host_layers(model: BlockDiffusionModel) -> HostLayers | None:
-    """The kernels' way through the layers, for a float32 model on a CPU whose blocks see everything."""
-    config, weight = model.config, model.fc.weight
-    suits = kernels_suit(weight.device, weight.dtype, config.activation)
-    if not suits or any(config.causal) or any(window is not None for window in config.windows):
-        return None
-    gather(model)
-    try:
-        return HostLayers(list(model.layers), model.norm, config.head_dim**-0.5)
-    except AttributeError:
-        return None
 
 
 class _Run:
@@ -165,6 +159,7 @@ class _Run:
         """Context positions so far."""
         self.heard: list[Tensor] = []
         """Features `[rows, taps * hidden]` of positions after these."""
+        self._nothing = torch.empty((0, len(config.taps) * config.hidden), dtype=dtype, device=device)
         self.slabs = torch.empty((2, config.layers, config.kv_heads, room, config.head_dim), dtype=dtype, device=device)
         """Context keys and values; the current block's stand behind them until the next round."""
         self.cache = self.slabs.transpose(0, 1)
@@ -176,6 +171,11 @@ class _Run:
             for window, causal in zip(config.windows, config.causal, strict=True)
         }
         self.masks = [kinds[kind] for kind in zip(config.windows, config.causal, strict=True)]
+
+    def take_heard(self) -> Tensor:
+        """Features `[rows, taps * hidden]` of all that was observed since the last draft."""
+        heard, self.heard = self.heard, []
+        return torch.cat(heard) if heard else self._nothing
 
 
 def load_block_diffusion(

@@ -8,7 +8,7 @@ from decoding.host_layers import HostLayers, kernels_suit
 from decoding.kernel_linear import KernelLinear
 from decoding.kernels.crew import run_together
 from decoding.kernels.eagle import Pairs, eagle_pass
-from decoding.large_pages import gather
+from decoding.large_pages import exact_in_bfloat16, gather
 
 
 def host_eagle3(model: Eagle3Model) -> "HostEagle3 | None":
@@ -19,13 +19,13 @@ def host_eagle3(model: Eagle3Model) -> "HostEagle3 | None":
     weight = model.fc.weight
     if not kernels_suit(weight.device, weight.dtype, model.config.activation):
         return None
-    gather(model)
     try:
-        layer = HostEagle3(model)
+        HostEagle3(model)
     except AttributeError:
         return None
+    gather(model, narrow=exact_in_bfloat16(model))
     model.fc, model.lm_head = KernelLinear(model.fc), KernelLinear(model.lm_head)
-    return layer
+    return HostEagle3(model)
 
 
 class HostEagle3:

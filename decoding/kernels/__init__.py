@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding as llvm
 import numba
+from numba import types
 
 
 def _keep_compiled_together() -> bool:
@@ -52,5 +54,28 @@ def compiled_with(fastmath: set[str]) -> Callable[[Function], Function]:
         except RuntimeError:  # no folder that the cache could be written to
             kernel = numba.njit(**options)(function)
         return kernel
+
+    return decorate
+
+
+_kept_alive: list[Any] = []
+
+
+def compiled_apart(name: str, arguments: int) -> Callable[[Function], Function]:
+    """Compiles a function of so many addresses and whole numbers, which returns nothing, for other kernels to call.
+
+    They hold a call of the symbol `name` in the place of a copy, which would be optimised again in each of them.
+    """
+    signature = types.void(*[types.intp] * arguments)
+
+    def decorate(function: Function) -> Function:
+        try:
+            native = numba.cfunc(signature, cache=True, error_model="numpy")(function)
+        except RuntimeError:  # as above
+            native = numba.cfunc(signature, error_model="numpy")(function)
+        _kept_alive.append(native)
+        llvm.add_symbol(name, native.address)
+        call: Any = types.ExternalFunction(name, signature)
+        return call
 
     return decorate

@@ -42,7 +42,7 @@ class Reading(NamedTuple):
 @compiled
 def read_context(weights: Weights, run: Reading, thread: int) -> None:
     """Every thread of a crew calls it with the same arguments but its number."""
-    project(run.features, run.fc, run.context, run.marks, 0, thread)
+    project(run.features, run.fc, weights.size, run.context, run.marks, 0, thread)
     _norm_rows(weights, run, 1, thread)
     _project_in(weights, run, 2, thread)
     _keep(weights, run, 3, thread)
@@ -75,11 +75,11 @@ def _project_in(weights: Weights, run: Reading, step: int, thread: int) -> None:
             break
         own += 1
         place, start = unit // each, unit % each * unit_of(outs)
-        w = weights.address[place // 2, K if place % 2 == 0 else V] + 4 * start * hidden
+        w = weights.address[place // 2, K if place % 2 == 0 else V] + weights.size * start * hidden
         y = run.kv.ctypes.data + 4 * (place * outs + start)
         count = min(unit_of(outs), outs - start)
-        then = w + 4 * count * hidden if goes_on(run.marks, units, unit, thread) else w
-        product(run.context.ctypes.data, rows, hidden, w, count, hidden, y, width, then)
+        then = w + weights.size * count * hidden if goes_on(run.marks, units, unit, thread) else w
+        product(run.context.ctypes.data, rows, hidden, w, weights.size, count, hidden, y, width, then)
     finish(run.marks, step, units, own)
 
 

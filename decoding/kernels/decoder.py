@@ -15,7 +15,7 @@ from decoding.kernels import compiled, compiled_with
 from decoding.kernels.crew import Marks, finish, goes_on, take
 from decoding.kernels.linear import project, unit_of, units_of
 from decoding.kernels.rows import largest, split_exponentials
-from decoding.kernels.tiles import mixtures, number_at, product
+from decoding.kernels.tiles import FLOAT32, mixtures, number_at, product
 from decoding.types import Floats, Ints
 
 Addresses = NDArray[np.int64]
@@ -35,6 +35,8 @@ class Weights(NamedTuple):
 
     address: Addresses
     """`[layers, 7]` where each matrix `[outs, ins]` stands: q, k, v, o, gate, up, down."""
+    size: int
+    """Bytes of their numbers (see `tiles`)."""
     norm: Floats
     """`[layers + 1, 2, hidden]` before attention and before the MLP; the last row's first is the final one."""
     bias: Floats
@@ -124,10 +126,10 @@ def run_layer(weights: Weights, run: Pass, layer: int, step: int, thread: int, s
     _project_in(weights, run, layer, step, thread)
     _rotate(weights, run, layer, step + 1, thread)
     _attend(weights, run, layer, step + 2, thread, scratch)
-    project(run.mixed, weights.address[layer, OUT], run.added, run.marks, step + 3, thread)
+    project(run.mixed, weights.address[layer, OUT], weights.size, run.added, run.marks, step + 3, thread)
     norm_rows(weights, run, 2 * layer + 1, step + 4, thread)
     _gate_and_up(weights, run, layer, step + 5, thread, scratch)
-    project(run.gate, weights.address[layer, DOWN], run.added, run.marks, step + 6, thread)
+    project(run.gate, weights.address[layer, DOWN], weights.size, run.added, run.marks, step + 6, thread)
 
 
 @compiled
@@ -191,11 +193,11 @@ def _project_in(weights: Weights, run: Pass, layer: int, step: int, thread: int)
         else:
             matrix, place, outs, offset = V, unit - units_q - units_k, outs_k, outs_q + outs_k
         start = place * unit_of(outs)
-        w = weights.address[layer, matrix] + 4 * start * ins
+        w = weights.address[layer, matrix] + weights.size * start * ins
         y = run.qkv.ctypes.data + 4 * (offset + start)
         count = min(unit_of(outs), outs - start)
-        then = w + 4 * count * ins if goes_on(run.marks, units, unit, thread) else w
-        product(run.read.ctypes.data, rows, ins, w, count, ins, y, width, then)
+        then = w + weights.size * count * ins if goes_on(run.marks, units, unit, thread) else w
+        product(run.read.ctypes.data, rows, ins, w, weights.size, count, ins, y, width, then)
     finish(run.marks, step, units, own)
 
 
@@ -270,7 +272,8 @@ def _attend(weights: Weights, run: Pass, layer: int, step: int, thread: int, scr
         keys, values = run.keys[layer, kv_head], run.values[layer, kv_head]
         queries = run.qkv.ctypes.data + 4 * (first * width + head * head_dim)
         share, apart = scores.ctypes.data, scores.shape[1]
-        product(queries, last - first, width, keys.ctypes.data, columns, head_dim, share, apart, values.ctypes.data)
+        from_k, then = keys.ctypes.data, values.ctypes.data
+        product(queries, last - first, width, from_k, FLOAT32, columns, head_dim, share, apart, then)
         for row in range(first, last):
             seen = columns if run.mask != 0 else run.past + row + 1
             mask = run.mask + 4 * row * run.mask_width if run.mask != 0 else 0
@@ -319,11 +322,11 @@ def _gate_and_up(weights: Weights, run: Pass, layer: int, step: int, thread: int
         start = unit * unit_of(outs)
         count = min(unit_of(outs), outs - start)
         x, to_gate, to_up = run.normed.ctypes.data, run.gate.ctypes.data + 4 * start, run.up.ctypes.data + 4 * start
-        offset = 4 * start * hidden
+        size, offset = weights.size, weights.size * start * hidden
         gate, up = weights.address[layer, GATE] + offset, weights.address[layer, UP] + offset
-        then = gate + 4 * count * hidden if goes_on(run.marks, units, unit, thread) else up
-        product(x, rows, hidden, gate, count, hidden, to_gate, outs, up)
-        product(x, rows, hidden, up, count, hidden, to_up, outs, then)
+        then = gate + size * count * hidden if goes_on(run.marks, units, unit, thread) else up
+        product(x, rows, hidden, gate, size, count, hidden, to_gate, outs, up)
+        product(x, rows, hidden, up, size, count, hidden, to_up, outs, then)
         for row in range(rows):
             columns = slice(start, start + count)
             _swish(run.gate[row, columns], run.up[row, columns], scratch)

@@ -4,8 +4,9 @@ import numpy as np
 
 from decoding.kernels.drawing import draw_independent
 from decoding.kernels.grafted_selection import Copied, Drafted, Weights, pop_plan
+from decoding.kernels.hit_counts import Counts, bands_along, count_trial
 from decoding.kernels.linear import linear
-from decoding.kernels.rows import candidates, ranks, soften, sums
+from decoding.kernels.rows import candidates, rank_of, soften, sums
 from decoding.kernels.selection import pop_prefixes
 from decoding.kernels.visibility import tree_numbers
 
@@ -21,7 +22,7 @@ def prepare() -> None:
     soften(row, 1.0, row.copy())
     for sort in (np.float32, np.float64):  # of the target, and what is left of it in a verifier
         draw_independent(np.ones((1, 8), sort), np.zeros((1, 1)))
-    ranks(row, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    rank_of(row, 0)
     pop_prefixes(logprob, 2)
     tree_numbers(ids, ids, 0, 16)
     token, by_token = np.zeros((2, 2), np.int32), np.zeros((2, 2), np.int32)
@@ -29,4 +30,7 @@ def prepare() -> None:
     rates = Weights(np.zeros((3, 8), np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32))
     copied = Copied(np.zeros(1, np.int32), np.zeros(1, np.float32))
     pop_plan(0, Drafted(token, logprob, by_token), np.full((2, 8), -1, np.int32), copied, rates, 2, 2)
+    counts = Counts(np.ones((5, 8)), np.ones((5, 8)), np.ones(2), np.ones(2))
+    count_trial(counts, np.zeros(8, np.int32), 0, 0, token, logprob, np.zeros(2), 1.0)
+    bands_along(np.zeros(1, np.int32), token, logprob, np.zeros(2), np.zeros(1, np.int64))
     linear(logprob, logprob.copy())

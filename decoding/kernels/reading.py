@@ -7,32 +7,52 @@ from numpy.typing import NDArray
 
 from decoding.kernels import compiled
 from decoding.kernels.crew import Marks, finish, take
-from decoding.kernels.rows import candidates, ranks, soften, sums
-from decoding.types import Floats
+from decoding.kernels.rows import candidates, rank_of, soften, sums
+from decoding.types import Floats, Ints
 
 Numbers = NDArray[np.int64]
 
 
-class Table(NamedTuple):
-    """What is read of rows of logits."""
+class Asked(NamedTuple):
+    """Tokens of whom the rows are asked what they think."""
 
-    table: Floats
-    """`[rows, vocab]`."""
-    column: Numbers
-    """`[rows, k]` of the largest, in falling order; equal values in rising order of their columns."""
-    value: Floats
-    """`[rows, k]` the largest."""
-    normaliser: NDArray[np.float64]
-    """`[rows]` log of the sum of `exp(logit - the row's largest)` (nats); NaN, with no columns and values, where the
-    row has fewer than k numbers."""
-    entropy: NDArray[np.float64]
-    """`[rows]` nats; not finite where the row is not."""
     start: Numbers
-    """`[rows + 1]` where each row's own begin among the tokens that are ranked."""
-    token: Numbers
-    """`[ranked]` columns."""
-    rank: Numbers
-    """`[ranked]` 1 + how many entries of its row are larger."""
+    """`[rows + 1]` where each row's own begin in `place`."""
+    place: Numbers
+    """`[asked]` in `token` and in what is found of it."""
+    token: Ints
+    """Columns."""
+
+
+class Found(NamedTuple):
+    """What was read of rows of logits."""
+
+    value: Floats
+    """`[rows, k]` the largest, in falling order."""
+    column: Ints
+    """`[rows, k]` their columns; equal values keep the lowest columns and stand in rising order of them."""
+    logprob: Floats
+    """`[rows, k]` their log-probabilities (nats), 0 at most."""
+    normaliser: NDArray[np.float64]
+    """`[rows]` log of the sum of `exp(logit - the row's largest)` (nats); NaN, with nothing in the three above, where
+    the row has fewer than k numbers."""
+    entropy: Floats
+    """`[rows]` entropy (nats) of the softmax; not finite where the row is not."""
+    rank: Ints
+    """Of every token that was asked about: 1 + how many entries of its row are larger."""
+    asked_logprob: Floats
+    """As long: its log-probability (nats), 0 at most."""
+
+
+class Table(NamedTuple):
+    """Some rows that are read."""
+
+    logits: Floats
+    """`[rows, vocab]`."""
+    first: int
+    """The number of the first of them in `asked` and `found`."""
+    asked: Asked
+    found: Found
     maxima: Floats
     keys: Numbers
     """`[threads, vocab]` each: scratch."""
@@ -42,36 +62,49 @@ class Table(NamedTuple):
 @compiled
 def read_table(run: Table, thread: int) -> None:
     """Every thread of a crew calls it with the same arguments but its number."""
-    rows, own = len(run.table), 0
+    rows, own = len(run.logits), 0
     while True:
         row = take(run.marks, 0, rows, thread)
         if row == rows:
             break
         own += 1
-        _read_row(run, row, run.maxima[thread], run.keys[thread])
-        ranked = slice(run.start[row], run.start[row + 1])
-        ranks(run.table[row], run.token[ranked], run.rank[ranked])
+        _read_row(run.logits[row], run.first + row, run.asked, run.found, run.maxima[thread], run.keys[thread])
     finish(run.marks, 0, rows, own)
 
 
 @compiled
-def _read_row(run: Table, row: int, maxima: Floats, keys: Numbers) -> None:
-    logits, k = run.table[row], run.column.shape[1]
+def _read_row(logits: Floats, row: int, asked: Asked, found: Found, maxima: Floats, keys: Numbers) -> None:
+    k = found.column.shape[1]
     count = candidates(logits, k, maxima, keys)
     if count < k:
-        run.normaliser[row] = run.entropy[row] = np.nan
+        found.normaliser[row] = np.nan
+        found.entropy[row] = np.nan
         return
     best = keys[:count]
     best.sort()
     for place in range(k):
         column = best[place] & 0xFFFFFFFF
-        run.column[row, place] = column
-        run.value[row, place] = logits[column] + np.float32(0.0)  # no minus zero
-    found = sums(logits, run.value[row, 0])
-    normaliser = np.log(found.mass)
-    run.normaliser[row] = normaliser
-    entropy = normaliser - found.dot / found.mass
-    run.entropy[row] = 0.0 if entropy < 0.0 else entropy  # NaN stays
+        found.column[row, place] = column
+        found.value[row, place] = logits[column] + np.float32(0.0)  # no minus zero
+    top = found.value[row, 0]
+    over = sums(logits, top)
+    normaliser = np.log(over.mass)
+    found.normaliser[row] = normaliser
+    entropy = normaliser - over.dot / over.mass
+    found.entropy[row] = 0.0 if entropy < 0.0 else entropy  # NaN stays
+    for place in range(k):
+        found.logprob[row, place] = _logprob(found.value[row, place], top, normaliser)
+    for place in asked.place[asked.start[row] : asked.start[row + 1]]:
+        token = asked.token[place]
+        found.rank[place] = rank_of(logits, token)
+        found.asked_logprob[place] = _logprob(logits[token], top, normaliser)
+
+
+@compiled
+def _logprob(value: float, top: float, normaliser: float) -> float:
+    """The largest is subtracted first because the two are close; rounding must give no probability above 1."""
+    logprob = np.float64(value - top) - normaliser
+    return 0.0 if logprob > 0.0 else logprob  # NaN stays
 
 
 @compiled

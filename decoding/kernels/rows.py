@@ -236,14 +236,13 @@ def _add(piece: Floats, peak: float, power: Floats, rest: Floats) -> Sums:
 
 
 @compiled
-def ranks(row: Floats, columns: NDArray[np.int64], rank: NDArray[np.int64]) -> None:
-    """Writes `rank` `[columns]`: 1 + how many entries of `row` `[vocab]` are larger than the one at each column."""
-    for place in range(len(columns)):
-        bound = row[columns[place]]
-        rank[place] = 1
-        for start in range(0, len(row), PIECE):
-            piece = row[start : start + PIECE]
-            larger = np.int32(0)  # as wide as the entries, so that the loop is vectorised
-            for i in range(len(piece)):
-                larger += np.int32(1) if piece[i] > bound else np.int32(0)
-            rank[place] += larger
+def rank_of(row: Floats, column: int) -> int:
+    """1 + how many entries of `row` `[vocab]` are larger than the one at `column`."""
+    bound, rank = row[column], 1
+    for start in range(0, len(row), PIECE):
+        piece = row[start : start + PIECE]
+        larger = np.int32(0)  # as wide as the entries, so that the loop is vectorised
+        for i in range(len(piece)):
+            larger += np.int32(1) if piece[i] > bound else np.int32(0)
+        rank += larger
+    return rank

@@ -18,14 +18,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from decoding.kernels import compiled
+from decoding.kernels import compiled, compiled_apart
 
 OUTS = 6
 """Rows of `W` in a tile: with four rows of `x` they leave no vector register unused where there are 32."""
 BLOCK = 64
 """Rows of `x` that are gone through before the next rows of `W`: they stay in the second-level cache."""
 
-_FLOAT, _SIZE, _INT32 = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+FLOAT32, BFLOAT16 = 4, 2
+"""Bytes of a number of `W`. One in bfloat16 is widened, which is exact, as it is read: half as much to fetch."""
+
+_FLOAT, _SIZE, _INT32, _INT16 = ir.FloatType(), ir.IntType(64), ir.IntType(32), ir.IntType(16)
 
 
 def _lanes() -> int:
@@ -83,8 +86,8 @@ def _sums(builder: Any, vectors: list[Any]) -> list[Any]:
     return [builder.extract_element(parts[part], ir.Constant(_INT32, lane)) for part, lane in places]
 
 
-def _tile(rows: int, outs: int) -> Any:
-    """The product of `rows` rows of x and `outs` rows of W, as an intrinsic of numba."""
+def _tile(rows: int, outs: int, size: int) -> Any:
+    """The product of `rows` rows of x and `outs` rows of W, of numbers of `size` bytes, as an intrinsic of numba."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def tile(_: Any, x: Any, ldx: Any, w: Any, k: Any, y: Any, ldy: Any, ahead: Any, count: Any) -> Any:
@@ -95,21 +98,29 @@ def _tile(rows: int, outs: int) -> Any:
             vector = ir.VectorType(_FLOAT, LANES)
             zero, one, step = _constant(0), _constant(1), _constant(LANES)
 
-            def bytes_of(numbers: Any) -> Any:
-                return builder.shl(numbers, _constant(2))
+            def behind(base: Any, numbers: Any, size: int = FLOAT32) -> Any:
+                return builder.add(base, builder.mul(numbers, _constant(size)))
 
-            def row_of(base: Any, row: int, length: Any) -> Any:
-                return builder.add(base, bytes_of(builder.mul(_constant(row), length)))
+            def row_of(base: Any, row: int, length: Any, size: int = FLOAT32) -> Any:
+                return behind(base, builder.mul(_constant(row), length), size)
 
             def load(base: Any, index: Any, kind: Any) -> Any:
-                place = builder.add(base, bytes_of(index))
-                return builder.load(builder.inttoptr(place, kind.as_pointer()), align=4)
+                return builder.load(builder.inttoptr(behind(base, index), kind.as_pointer()), align=4)
+
+            def load_weights(base: Any, index: Any, kind: Any) -> Any:
+                if size == FLOAT32:
+                    return load(base, index, kind)
+                lanes = kind.count if isinstance(kind, ir.VectorType) else 0
+                bits, wide = (ir.VectorType(of, lanes) if lanes else of for of in (_INT16, _INT32))
+                pointer = builder.inttoptr(behind(base, index, size), bits.as_pointer())
+                upper = ir.Constant(wide, [16] * lanes if lanes else 16)
+                return builder.bitcast(builder.shl(builder.zext(builder.load(pointer, align=2), wide), upper), kind)
 
             left = [row_of(x, row, ldx) for row in range(rows)]
-            right = [row_of(w, out, k) for out in range(outs)]
+            right = [row_of(w, out, k, size) for out in range(outs)]
 
             def add_products(index: Any, kind: Any, totals: list[Any]) -> None:
-                numbers = [load(base, index, kind) for base in right]
+                numbers = [load_weights(base, index, kind) for base in right]
                 for row, base in enumerate(left):
                     number = load(base, index, kind)
                     for out in range(outs):
@@ -121,7 +132,7 @@ def _tile(rows: int, outs: int) -> Any:
             whole = builder.and_(k, _constant(-LANES))
             with cgutils.for_range_slice(builder, zero, whole, step) as (index, _):
                 with cgutils.for_range_slice(builder, zero, count, one) as (row, _):
-                    _fetch(builder, builder.add(ahead, bytes_of(builder.add(builder.mul(row, k), index))))
+                    _fetch(builder, behind(ahead, builder.add(builder.mul(row, k), index), size))
                 add_products(index, vector, lanes)
             sums = []
             for start in range(0, rows * outs, outs):
@@ -214,17 +225,18 @@ def write_number(_: Any, address: Any, value: Any) -> Any:
     return types.void(types.intp, types.float32), codegen
 
 
-_one, _two, _three, _four = (_tile(rows, OUTS) for rows in (1, 2, 3, 4))
-_one_by_one = _tile(1, 1)
+_one, _two, _three, _four = (_tile(rows, OUTS, FLOAT32) for rows in (1, 2, 3, 4))
+_one_narrow, _two_narrow, _three_narrow, _four_narrow = (_tile(rows, OUTS, BFLOAT16) for rows in (1, 2, 3, 4))
+_one_by_one, _one_by_one_narrow = _tile(1, 1, FLOAT32), _tile(1, 1, BFLOAT16)
 
 
-@compiled
-def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy: int, then: int) -> None:
+@compiled_apart("canopy_product", 10)
+def product(x: int, rows: int, ldx: int, w: int, size: int, outs: int, k: int, y: int, ldy: int, then: int) -> None:
     """Writes `y[r, o] = sum over j of x[r, j] * w[o, j]` for `rows` rows and `outs` outputs of length `k`.
 
-    `x`, `w` and `y` are addresses of float32 numbers, `ldx` and `ldy` how far the rows of x and y are apart, in
-    numbers; the rows of w follow each other. At the end, what begins at `then` is fetched: the next that the
-    calling thread reads.
+    `x`, `w` and `y` are addresses of float32 numbers, those of w of `size` bytes (see `BFLOAT16`), `ldx` and `ldy`
+    how far the rows of x and y are apart, in numbers; the rows of w follow each other. At the end, what begins at
+    `then` is fetched: the next that the calling thread reads.
     """
     whole = outs - outs % OUTS
     blocks = (rows + BLOCK - 1) // BLOCK
@@ -232,7 +244,7 @@ def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy:
         first, last = block * rows // blocks, (block + 1) * rows // blocks
         groups = (last - first + 3) // 4
         for out in range(0, whole, OUTS):
-            tile = w + 4 * out * k
+            tile = w + size * out * k
             for group in range(groups):
                 start = first + group * (last - first) // groups
                 count = first + (group + 1) * (last - first) // groups - start
@@ -240,8 +252,17 @@ def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy:
                 # Each group of rows asks for its share of the next tile.
                 asked_from = group * OUTS // groups
                 asked = (group + 1) * OUTS // groups - asked_from
-                ahead = (tile + 4 * k * OUTS if out + OUTS < whole else then) + 4 * k * asked_from
-                if count == 4:
+                ahead = (tile + size * k * OUTS if out + OUTS < whole else then) + size * k * asked_from
+                if size == BFLOAT16:
+                    if count == 4:
+                        _four_narrow(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
+                    elif count == 3:
+                        _three_narrow(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
+                    elif count == 2:
+                        _two_narrow(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
+                    else:
+                        _one_narrow(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
+                elif count == 4:
                     _four(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
                 elif count == 3:
                     _three(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
@@ -251,7 +272,11 @@ def product(x: int, rows: int, ldx: int, w: int, outs: int, k: int, y: int, ldy:
                     _one(from_x, ldx, tile, k, to_y, ldy, ahead, asked)
         for out in range(whole, outs):
             for row in range(first, last):
-                _one_by_one(x + 4 * row * ldx, ldx, w + 4 * out * k, k, y + 4 * (row * ldy + out), ldy, 0, 0)
+                from_x, to_y = x + 4 * row * ldx, y + 4 * (row * ldy + out)
+                if size == BFLOAT16:
+                    _one_by_one_narrow(from_x, ldx, w + size * out * k, k, to_y, ldy, 0, 0)
+                else:
+                    _one_by_one(from_x, ldx, w + size * out * k, k, to_y, ldy, 0, 0)
 
 
 _blend_one, _blend_two, _blend_three, _blend_four = (_blend(rows) for rows in (1, 2, 3, 4))

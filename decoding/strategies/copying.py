@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from decoding.drafters.suffix_automaton import Match, ReadText
 from decoding.kernels.grafted_selection import Copied
-from decoding.strategies.hit_rates import BANDS, band_of
+from decoding.kernels.hit_counts import bands_along
+from decoding.strategies.hit_rates import BANDS, FLOORS
 from decoding.types import Ints, Marginals
 
 LENGTHS = np.array([2, 3, 4, 6, 8, 12, 20])
@@ -117,9 +118,8 @@ class CopyRates:
 
 def _cells(chain: Chain, marginals: Marginals) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Line and column of the table for every token of the chain."""
-    count, positions = len(chain.token), min(len(chain.token), len(marginals.token))
-    column = np.full(count, BEYOND, np.intp)
-    same = marginals.token[:positions] == chain.token[:positions, None]
-    column[:positions] = band_of((same * np.exp(marginals.logprob[:positions], dtype=np.float64)).sum(axis=1))
+    count = len(chain.token)
+    column = np.full(count, BEYOND, np.int64)
+    bands_along(chain.token, marginals.token, marginals.logprob, FLOORS, column)
     line = np.searchsorted(LENGTHS, chain.matched + np.arange(count), side="right") - 1
     return line, column

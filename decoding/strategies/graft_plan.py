@@ -10,7 +10,6 @@ from decoding.kernels.grafted_selection import Drafted, Plan, pop_plan
 from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates
 from decoding.strategies.hit_rates import FLOORS, HitRates, Trial
 from decoding.template import CHOICES
-from decoding.tree import depths
 from decoding.types import Ints, Marginals, Source, Tree, Verdict
 
 NO_ROWS = np.empty((0, 0), np.int32)
@@ -125,9 +124,8 @@ class GraftPlan:
         """What the rows of accepted nodes were tried with; nothing without retrieval."""
         if not self._seen.shape[1]:
             return []
-        depth = depths(tree.parent)
         known = zip(verdict.path.tolist(), said_after_root(tree, verdict), strict=False)
-        return [Trial(self._seen[node], int(depth[node]), token) for node, token in known]
+        return [Trial(self._seen[node], depth, token) for depth, (node, token) in enumerate(known)]
 
 
 def said_after_root(tree: Tree, verdict: Verdict) -> list[int]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoding.kernels.grafted_selection import Weights
+from decoding.kernels.hit_counts import Counts, count_trial
 from decoding.template import CHOICES
 from decoding.types import Ints, Marginals
 
@@ -57,22 +58,25 @@ class HitRates:
     """Decaying counts of hits and trials, begun with a prior worth `PRIOR_TRIALS` trials of each kind."""
 
     def __init__(self) -> None:
-        self._hits = prior_rates() * PRIOR_TRIALS
-        self._trials = np.full(self._hits.shape, PRIOR_TRIALS)
-        self._drafted_mass = np.full(BANDS, PRIOR_TRIALS)
-        self._drafted_hits = np.array(PRIOR_DRAFTED) * PRIOR_TRIALS
+        prior = prior_rates()
+        self._counts = Counts(
+            hits=prior * PRIOR_TRIALS,
+            trials=np.full(prior.shape, PRIOR_TRIALS),
+            drafted_hits=np.array(PRIOR_DRAFTED) * PRIOR_TRIALS,
+            drafted_mass=np.full(BANDS, PRIOR_TRIALS),
+        )
 
     @property
     def retrieved(self) -> NDArray[np.float64]:
         """`[2 * BANDS + 1, 8]` the share of right entries by band and rank."""
-        rates: NDArray[np.float64] = self._hits / self._trials
+        rates: NDArray[np.float64] = self._counts.hits / self._counts.trials
         return rates
 
     @property
     def drafted(self) -> NDArray[np.float64]:
         """`[BANDS]` tokens that were only drafted and right, over the drafter's mass on such tokens; at most 1, and
         never falling from band to band: a token that the drafter thinks likelier must not weigh less."""
-        share = np.maximum.accumulate(self._drafted_hits / self._drafted_mass)
+        share = np.maximum.accumulate(self._counts.drafted_hits / self._counts.drafted_mass)
         return np.minimum(share, 1.0)
 
     def weights(self) -> Weights:
@@ -83,36 +87,8 @@ class HitRates:
 
     def learn(self, trial: Trial, marginals: Marginals) -> None:
         """Counts every entry of the row, and the drafter's mass beside them. An empty row says nothing."""
-        known = trial.row >= 0
-        if not known.any():
-            return
-        line = np.full(CHOICES, BEYOND)
-        if trial.position < len(marginals.token):
-            token, chance = marginals.token[trial.position], np.exp(marginals.logprob[trial.position], dtype=np.float64)
-            same = trial.row[:, None] == token[None, :]
-            line = band_of((same * chance).sum(axis=1)) + (LATER if trial.position else 0)
-            self._learn_drafted(token, chance, same.any(axis=0), trial.said)
-        cells = line[known], np.flatnonzero(known)
-        self._hits[cells] = _faded(self._hits[cells], 1.0) + (trial.row[known] == trial.said)
-        self._trials[cells] = _faded(self._trials[cells], 1.0) + 1.0
-
-    def _learn_drafted(self, token: Ints, chance: NDArray[np.float64], held: NDArray[np.bool_], said: int) -> None:
-        band = band_of(chance)
-        mass = np.bincount(band[~held], weights=chance[~held], minlength=BANDS)
-        right = np.bincount(band[~held & (token == said)], minlength=BANDS)
-        self._drafted_hits = _faded(self._drafted_hits, mass) + right
-        self._drafted_mass = _faded(self._drafted_mass, mass) + mass
+        count_trial(self._counts, *trial, marginals.token, marginals.logprob, FLOORS, MEMORY)
 
     def as_json(self) -> dict[str, Any]:
         """For a decision: the rates as they stand."""
         return {"retrieved": np.round(self.retrieved, 3).tolist(), "drafted": np.round(self.drafted, 3).tolist()}
-
-
-def band_of(chance: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The band of every probability under the drafter, see `FLOORS`."""
-    return np.searchsorted(FLOORS, chance, side="right") - 1
-
-
-def _faded(count: NDArray[np.float64], added: Any) -> NDArray[np.float64]:
-    left: NDArray[np.float64] = count * np.exp(-added / MEMORY)
-    return left

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from decoding.host_rows import WORTH_HELPERS, Ranked, read_rows, soft_rows
+from decoding.host_rows import WORTH_HELPERS, new_found, read_into, read_rows, soft_rows
+from decoding.kernels.reading import Asked
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -16,11 +17,16 @@ def test_every_row_is_read_once(threads: int, rows: int) -> None:
     assert 50 * vocab > WORTH_HELPERS > 2 * vocab
     logits = torch.randn(rows, vocab, generator=torch.Generator().manual_seed(rows)) * 3
     row = np.sort(np.random.default_rng(0).integers(0, max(1, rows), 3 * rows))
-    token = np.random.default_rng(1).integers(0, vocab, 3 * rows)
+    token = np.random.default_rng(1).integers(0, vocab, 3 * rows).astype(np.int32)
+    place = np.random.default_rng(2).permutation(3 * rows)
+    asked = Asked(np.searchsorted(row, np.arange(rows + 1)), place, token)
+    found = new_found(rows, 8, asked=3 * rows)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        found, soft = read_rows(logits, 8, Ranked(row, token)), soft_rows(logits, 1.0)
+        for first in range(0, rows, 20):  # in two pieces or one
+            read_into(found, asked, logits[first : first + 20], first)
+        soft = soft_rows(logits, 1.0)
     finally:
         torch.set_num_threads(before)
     best, logprobs = logits.topk(8), logits.double().log_softmax(-1)
@@ -28,7 +34,10 @@ def test_every_row_is_read_once(threads: int, rows: int) -> None:
     assert np.array_equal(found.column, best.indices.numpy())
     np.testing.assert_allclose(found.value[:, 0] + found.normaliser, logits.double().logsumexp(-1), atol=1e-5)
     np.testing.assert_allclose(found.entropy, -(logprobs.exp() * logprobs).sum(-1), atol=1e-4)
-    assert found.rank.tolist() == [1 + int((logits[r] > logits[r, t]).sum()) for r, t in zip(row, token, strict=True)]
+    np.testing.assert_allclose(found.logprob, logprobs.gather(1, best.indices), atol=1e-5)
+    pairs = [(r, int(token[p])) for r, p in zip(row, place, strict=True)]
+    assert found.rank[place].tolist() == [1 + int((logits[r] > logits[r, t]).sum()) for r, t in pairs]
+    np.testing.assert_allclose(found.asked_logprob[place], [float(logprobs[r, t]) for r, t in pairs], atol=1e-5)
     torch.testing.assert_close(soft.double(), logprobs.exp(), atol=1e-9, rtol=2e-5)
 
 

@@ -16,6 +16,7 @@ from decoding.drafters.block_diffusion_model import block_mask
 from decoding.drafters.fitting import Fitting
 from decoding.drafters.network import rotation
 from decoding.errors import BadRequest, Incompatible, ModelUnavailable, UnsupportedModel
+from decoding.kernel_linear import KernelLinear
 from decoding.kernels.crew import AVAILABLE
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
 from tests.decoding.drafters.dflash_reference import reference_hidden
@@ -54,9 +55,12 @@ def target_parts(seed: int = 9) -> tuple[nn.Embedding, nn.Linear]:
     return nn.Embedding(SHAPE["vocab"], SHAPE["hidden"]), nn.Linear(SHAPE["hidden"], SHAPE["vocab"], bias=False)
 
 
-def load(folder: Path, name: str | None = None, **changed: int) -> BlockDiffusionDrafter:
+def load(folder: Path, name: str | None = None, plain: bool = False, **changed: int) -> BlockDiffusionDrafter:
+    """With the head of a target on kernels, or a `plain` one, with which none of the drafter is on kernels."""
     embed, head = target_parts()
-    return load_block_diffusion(folder, replace(FITTING, **changed), embed, head, name=name)
+    return load_block_diffusion(
+        folder, replace(FITTING, **changed), embed, head if plain else KernelLinear(head), name=name
+    )
 
 
 def observation(features: Tensor) -> Observation:
@@ -124,6 +128,25 @@ def test_observing_in_pieces_equals_observing_at_once(tmp_path: Path, variant: s
     assert drafter.runs_on_kernels is (variant == "full" and AVAILABLE)
     if drafter.runs_on_kernels:
         assert torch.equal(drafter.logits(5), at_once), "the kernels' rows do not depend on each other"
+
+
+@pytest.mark.skipif(not AVAILABLE, reason="no kernels here")
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_kernels_draft_what_torch_drafts(folder: Path, narrow: bool) -> None:
+    """Also with matrices that are kept in bfloat16, because they are exact in it."""
+    if narrow:
+        rounded = load_file(folder / "model.safetensors")
+        rewrite_weights(folder, {name: value.bfloat16().float() for name, value in rounded.items()})
+    kernels, plain = load(folder), load(folder, plain=True)
+    assert (kernels.runs_on_kernels, plain.runs_on_kernels) == (True, False)
+    assert (kernels.model.fc.weight.dtype == torch.bfloat16) is narrow
+    for drafter in (kernels, plain):
+        drafter.begin(9)
+        drafter.observe(observation(features_of(9)))
+    torch.testing.assert_close(kernels.logits(5), plain.logits(5), atol=1e-5, rtol=1e-5)
+    ours, theirs = kernels.marginals(7, 6), plain.marginals(7, 6)
+    np.testing.assert_array_equal(ours.token, theirs.token)
+    np.testing.assert_allclose(ours.logprob, theirs.logprob, atol=1e-5)
 
 
 def test_a_new_run_forgets_the_last_one(folder: Path) -> None:

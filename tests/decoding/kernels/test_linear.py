@@ -39,6 +39,13 @@ def test_a_row_has_the_same_bits_alone(rows: int, outs: int, ins: int, seed: int
         np.testing.assert_array_equal(linear(x[row : row + 1], w)[0], together[row])
 
 
+@given(sizes, sizes, st.integers(1, 150), st.integers(0, 2**32 - 1))
+def test_weights_in_bfloat16_count_for_what_they_are(rows: int, outs: int, ins: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, w = numbers(rng, rows, ins), torch.from_numpy(numbers(rng, outs, ins)).to(torch.bfloat16)
+    np.testing.assert_array_equal(linear(x, w.view(torch.int16).numpy()), linear(x, w.float().numpy()))
+
+
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     rng = np.random.default_rng(0)
     x, w = numbers(rng, 9, 64), numbers(rng, 500, 64)
