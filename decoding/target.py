@@ -95,14 +95,17 @@ class Target:
 
     @torch.no_grad()
     def head_over(self, ids: Tensor) -> Callable[[Tensor], Tensor]:
-        """A head for the tokens `ids` `[kept]` alone: `[rows, hidden]` to logits `[rows, kept]`."""
+        """A head for the tokens `ids` `[kept]` alone: `[rows, hidden]` to logits `[rows, kept]`.
+
+        It serves drafts, which need not be exact: on kernels its weights are rounded to bfloat16.
+        """
         part = nn.Linear(self.hidden_size, len(ids), bias=self._output.bias is not None, device="meta")
         part.weight = nn.Parameter(self._output.weight[ids], requires_grad=False)
         if self._output.bias is not None:
             part.bias = nn.Parameter(self._output.bias[ids], requires_grad=False)
         product: nn.Linear = part
         if isinstance(self._output, KernelLinear):
-            gather(part)
+            gather(part, narrow=True)
             product = KernelLinear(part)
         elif isinstance(self._output, FewRowsLinear):
             product = FewRowsLinear(part, self._output.turned)

@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decoding.tree import children, depths
+from decoding.kernels.filling import Shape
+from decoding.tree import depths
 from decoding.types import Floats, Ints, Source, Tree, frozen_array
 
 RECYCLE_WIDTHS = (8, 21, 25, 15, 8, 3)
@@ -28,6 +31,14 @@ DEPTH_COST = 1.5
 8/21/25/19/6/1, the closest this rule comes to `RECYCLE_WIDTHS`."""
 
 Path = tuple[int, ...]
+
+
+class Inner(NamedTuple):
+    """The nodes of one depth that have children."""
+
+    nodes: NDArray[np.int64]
+    most: int
+    """Children of one of them at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +65,17 @@ class Template:
         return len(self.parent)
 
     @cached_property
-    def below(self) -> list[list[int]]:
-        """The children of every node."""
-        return children(self.parent)
+    def shape(self) -> Shape:
+        """The children of every node, in index order."""
+        below = np.argsort(self.parent[1:], kind="stable") + 1
+        return Shape(np.searchsorted(self.parent[below], np.arange(len(self) + 1)), below)
 
     @cached_property
-    def inner(self) -> list[list[int]]:
+    def inner(self) -> list[Inner]:
         """The nodes of depth 0, 1, 2, ... that have children."""
-        levels = ([0], *(range(level.start, level.stop) for level in self.levels))
-        return [inner for nodes in levels if (inner := [node for node in nodes if self.below[node]])]
+        count, levels = np.diff(self.shape.start), (slice(0, 1), *self.levels)
+        found = (level.start + np.flatnonzero(count[level]) for level in levels)
+        return [Inner(nodes, int(count[nodes].max())) for nodes in found if len(nodes)]
 
     def cut(self, max_depth: int) -> "Template":
         """The template down to `max_depth`, at least 0."""

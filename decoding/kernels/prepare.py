@@ -3,6 +3,7 @@
 import numpy as np
 
 from decoding.kernels.drawing import draw_independent
+from decoding.kernels.filling import Growing, Shape, fill_level
 from decoding.kernels.grafted_selection import Copied, Drafted, Weights, pop_plan
 from decoding.kernels.hit_counts import Counts, bands_along, count_trial
 from decoding.kernels.linear import linear
@@ -33,4 +34,8 @@ def prepare() -> None:
     counts = Counts(np.ones((5, 8)), np.ones((5, 8)), np.ones(2), np.ones(2))
     count_trial(counts, np.zeros(8, np.int32), 0, 0, token, logprob, np.zeros(2), 1.0)
     bands_along(np.zeros(1, np.int32), token, logprob, np.zeros(2), np.zeros(1, np.int64))
+    places, growing = np.zeros(1, np.int64), Growing(*(np.zeros(2, np.int32) for _ in range(4)), np.array([1, 0]))
+    growing = growing._replace(logprob=np.zeros(2, np.float32))
+    drawn = np.full((1, 1), -1, np.int32), np.zeros((1, 1), np.float32)
+    fill_level(growing, Shape(np.array([0, 0]), places), places, places, *drawn, np.zeros((2, 1), np.int64))
     linear(logprob, logprob.copy())

@@ -22,6 +22,8 @@ PROBE_EVERY = 24
 """Where drafting does not pay, it is tried again after so many rounds."""
 MEMORY = 40.0
 """Drafted rounds after which an old one counts 1/e in what drafting brings."""
+LEAST_REACH = 64
+"""Nodes that a plan can hold at least: more are planned only where large trees have paid."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Auto(Strategy[AutoSettings]):
         super().__init__(settings)
         self._drafting, self._retrieving = _Way(), _Way()
         self._yield = _DraftYield()
+        self._reach = LEAST_REACH
         self._text = CopiedText()
         self._context = 0
         self._round: _Round | None = None
@@ -65,6 +68,12 @@ class Auto(Strategy[AutoSettings]):
     @property
     def max_nodes(self) -> int:
         return min(self.settings.most, self.costs.max_nodes) if self.costs is not None else self.settings.most
+
+    @property
+    def reach(self) -> int:
+        """Nodes that the next plan can hold: twice as many as the last where its better half was wanted, and half as
+        many where hardly any were. So a plan costs a CPU, where small trees pay, no more than they need."""
+        return min(self._reach, self.max_nodes)
 
     @property
     def columns(self) -> int:
@@ -91,9 +100,13 @@ class Auto(Strategy[AutoSettings]):
         chosen = self._consider(self._retrieving, root, NO_MARGINALS, rows, chain, max_depth, costs)
         drafts = max_depth > 0 and self._yield.pays(chosen.choice.tokens_per_second)
         if drafts:
-            marginals = drafter.marginals(root, k=self.columns)
+            marginals = drafter.marginals(root, k=columns(self.reach))
             chosen = self._consider(self._drafting, root, marginals, rows, chain, max_depth, costs)
         self._round = chosen
+        if chosen.choice.nodes > self.reach // 2:
+            self._reach = min(2 * self._reach, self.max_nodes)
+        elif chosen.choice.nodes < self._reach // 8:
+            self._reach = max(self._reach // 2, LEAST_REACH)
         tree = chosen.plan.tree(chosen.choice.nodes)
         return Growth(tree, chosen.plan.marginals if drafts else None, self._decision(chosen, tree, drafts))
 
@@ -131,7 +144,7 @@ class Auto(Strategy[AutoSettings]):
         max_depth: int,
         costs: RoundCosts,
     ) -> "_Round":
-        plan = GraftPlan(root, marginals, rows, way.rates, self.max_nodes, max_depth, chain)
+        plan = GraftPlan(root, marginals, rows, way.rates, self.reach, max_depth, chain)
         chance = way.acceptance.correct(plan.plan.score)
         milliseconds = costs.verify(self._context, len(chance))
         if way is self._drafting:

@@ -1,7 +1,6 @@
 """Fills a template with draws from a drafter's distributions."""
 
 from collections.abc import Callable
-from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from decoding.drafters.candidates import best_candidates
 from decoding.drafters.draft_tokens import in_target_ids
 from decoding.draws import Drawn, Draws
 from decoding.errors import Incompatible
+from decoding.kernels.filling import Growing, Numbers, fill_level
 from decoding.marginals import top_marginals
 from decoding.sampling import (
     Sampling,
@@ -22,7 +22,6 @@ from decoding.sampling import (
     probabilities,
 )
 from decoding.template import Template
-from decoding.tree import TreeBuilder
 from decoding.types import Floats, Ints, Marginals, Source, Tree
 
 SHOWN_MARGINALS = 8
@@ -43,15 +42,15 @@ class _Rows(NamedTuple):
 class _Candidates(NamedTuple):
     """What was drawn below some nodes of one depth, those of a node in the order of its draws."""
 
-    token: list[list[int]]
-    """Counted among those that the drafter drafts with; -1 where nothing was left to draw."""
-    logprob: list[list[float]]
-    """At temperature 1."""
+    token: Ints
+    """`[nodes, most]`; -1 where nothing was left to draw."""
+    logprob: Floats
+    """`[nodes, most]` at temperature 1."""
     probs: Tensor
     """`[nodes, tokens]` what was drawn from, or `[1, tokens]` for all of them."""
 
 
-Ask = Callable[[list[int], list[int]], _Candidates | None]
+Ask = Callable[[Numbers, Numbers], _Candidates | None]
 """Nodes to expand, all of one depth, and their places in the template, to what was drawn below them."""
 
 
@@ -76,21 +75,20 @@ def draw_tree(
 
     Raises NonFiniteLogits, and Incompatible for a drafter without whole distributions.
     """
-    builder, how = TreeBuilder(root), _How(sampling, drawn, rng)
+    filling, how = _Filling(root, template, drafter.source), _How(sampling, drawn, rng)
     marginals, draft_tokens = None, None
     if isinstance(drafter, OnePassDrafter):
         logits, draft_tokens = drafter.logits(root), drafter.draft_tokens
         best = top_marginals(logits, SHOWN_MARGINALS)
         marginals = in_target_ids(best, draft_tokens)
         normaliser = _normaliser(logits, best.token, best.logprob)
-        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), template, how)
+        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), template, how, draft_tokens)
     elif isinstance(drafter, StepwiseDrafter):
-        ask = _stepwise(drafter, builder, template, how)
+        ask = _stepwise(drafter, filling, template, how)
     else:
         raise Incompatible("Nothing can be drawn without a drafter.", "Choose one with log-probabilities.")
-    filling = _Filling(builder, drafter.source, draft_tokens)
-    filling.fill(template.below, ask)
-    return DrawnTree(builder.build(), filling.draws(drawn), marginals)
+    filling.fill(ask)
+    return DrawnTree(filling.tree(), filling.draws(drawn, draft_tokens), marginals)
 
 
 class _How(NamedTuple):
@@ -106,66 +104,59 @@ class _How(NamedTuple):
         return draw(probs, count, self.rng)
 
 
-def _one_pass(rows: _Rows, template: Template, how: _How) -> Ask:
+def _one_pass(rows: _Rows, template: Template, how: _How, draft_tokens: Ints | None) -> Ask:
     """Every inner place of the template draws for itself, also one whose node comes to nothing."""
     levels = template.inner[: len(rows.probs)]
-    counts = [_most_children(template, level) for level in levels]
-    shapes = [(len(level), count) for level, count in zip(levels, counts, strict=True)]
+    shapes = [(len(level.nodes), level.most) for level in levels]
     drawn = draw_each(rows.probs[: len(levels)], shapes, how.drawn is Drawn.DISTINCT, how.rng)
-    each = [count for nodes, count in shapes for _ in range(nodes)]
-    token, logprob = _on_host(rows, drawn, [depth for depth, level in enumerate(levels) for _ in level], each)
-    number = {place: number for number, place in enumerate(chain.from_iterable(levels))}
-    positions = iter(rows.probs.split(1))
+    sizes = [nodes * most for nodes, most in shapes]
+    token, logprob = _on_host(rows, drawn, np.repeat(np.arange(len(levels)), sizes))
+    if draft_tokens is not None:
+        token = np.where(token < 0, -1, draft_tokens[token])
+    ends = np.cumsum(sizes[:-1])
+    parts = zip(levels, shapes, np.split(token, ends), np.split(logprob, ends), rows.probs.split(1), strict=False)
 
-    def ask(_: list[int], places: list[int]) -> _Candidates | None:
-        probs = next(positions, None)
-        if probs is None:
+    def ask(_: Numbers, place: Numbers) -> _Candidates | None:
+        found = next(parts, None)
+        if found is None:
             return None
-        return _Candidates([token[number[p]] for p in places], [logprob[number[p]] for p in places], probs)
+        level, shape, tokens, logprobs, probs = found
+        at = np.searchsorted(level.nodes, place)
+        return _Candidates(tokens.reshape(shape)[at], logprobs.reshape(shape)[at], probs)
 
     return ask
 
 
-def _stepwise(drafter: StepwiseDrafter, builder: TreeBuilder, template: Template, how: _How) -> Ask:
+def _stepwise(drafter: StepwiseDrafter, filling: "_Filling", template: Template, how: _How) -> Ask:
     number: dict[int, int] = {}  # node -> the drafter's own numbering, in which only expanded nodes count
+    counts = np.diff(template.shape.start)
 
-    def ask(nodes: list[int], places: list[int]) -> _Candidates | None:
-        above = [number[builder.parent[node]] for node in nodes if node]
-        number.update({node: len(number) + place for place, node in enumerate(nodes)})
-        if nodes == [0]:
-            logits = drafter.start_logits(builder.token[0])
+    def ask(node: Numbers, place: Numbers) -> _Candidates | None:
+        token, parent = filling.filled.token[node], filling.filled.parent[node]
+        above = [number[parent] for parent in parent.tolist() if parent >= 0]
+        number.update({node: len(number) + place for place, node in enumerate(node.tolist())})
+        if not above:
+            logits = drafter.start_logits(int(token[0]))
         else:
-            tokens = [builder.token[node] for node in nodes]
-            logits = drafter.expand_logits(np.array(tokens, np.int32), np.array(above, np.int32))
+            logits = drafter.expand_logits(token, np.array(above, np.int32))
         if logits is None:
             return None
         best = best_candidates(logits, 1, drafter.name)
         rows = _Rows(logits, _normaliser(logits, best.token, best.logprob), probabilities(logits, how.sampling))
-        count = _most_children(template, places)
-        drawn = how.draw(rows.probs, count).flatten()
-        found = _on_host(rows, drawn, list(range(len(nodes))), [count] * len(nodes))
-        return _Candidates(*found, rows.probs)
+        shape = len(node), int(counts[place].max())
+        drawn = how.draw(rows.probs, shape[1]).flatten()
+        tokens, logprobs = _on_host(rows, drawn, np.repeat(np.arange(len(node)), shape[1]))
+        return _Candidates(tokens.reshape(shape), logprobs.reshape(shape), rows.probs)
 
     return ask
 
 
-def _most_children(template: Template, places: list[int]) -> int:
-    return max(len(template.below[place]) for place in places)
-
-
-def _on_host(
-    rows: _Rows, token: Tensor, row: list[int], counts: list[int]
-) -> tuple[list[list[int]], list[list[float]]]:
-    """Tokens and log-probabilities at temperature 1 of all nodes, for all `token`s drawn, in one row.
-
-    `row` `[all nodes]` says which of the `rows` a node's candidates were drawn from, `counts` how many.
-    """
-    at = torch.from_numpy(np.repeat(row, counts)).to(token.device)
+def _on_host(rows: _Rows, token: Tensor, row: Numbers) -> tuple[Ints, Floats]:
+    """Tokens `[draws]` that were drawn from the rows `row` `[draws]`, with their log-probabilities at temperature 1."""
+    at = torch.from_numpy(row).to(token.device)
     logprob = (rows.logits[at, token.clamp_min(0)] - rows.normaliser[at, 0]).clamp_max_(0.0)
     packed = torch.stack([token.to(torch.int32), logprob.view(torch.int32)]).cpu().numpy()
-    tokens, logprobs = packed[0].tolist(), packed[1].view(np.float32).tolist()
-    parts = [slice(*ends) for ends in pairwise(accumulate(counts, initial=0))]
-    return [tokens[part] for part in parts], [logprobs[part] for part in parts]
+    return packed[0], packed[1].view(np.float32)
 
 
 def _one_below_another(parts: list[Tensor]) -> Tensor:
@@ -183,40 +174,38 @@ def _normaliser(logits: Tensor, token: Ints, logprob: Floats) -> Tensor:
 class _Filling:
     """A sampled tree in the making."""
 
-    def __init__(self, builder: TreeBuilder, source: Source, draft_tokens: Ints | None) -> None:
-        self.builder = builder
+    def __init__(self, root: int, template: Template, source: Source) -> None:
+        room = len(template)
+        self.filled = Growing(
+            token=np.full(room, root, np.int32),
+            parent=np.full(room, -1, np.int32),
+            logprob=np.zeros(room, np.float32),
+            drawn=np.zeros(room, np.int32),
+            size=np.array([1, 0]),
+        )
+        self.shape = template.shape
         self.source = source
-        self.draft_tokens = draft_tokens
-        self.nodes: list[int] = []
         self.probs: list[Tensor] = []
-        self.row: dict[int, int] = {}
+        self.row = np.full(room, -1, np.int32)
 
-    def fill(self, below: list[list[int]], ask: Ask) -> None:
-        frontier = {0: 0}  # node -> its place in the template
-        while frontier := {node: place for node, place in frontier.items() if below[place]}:
-            found = ask(list(frontier), list(frontier.values()))
-            if found is None:
-                return
-            self._remember(found.probs, list(frontier))
-            following: dict[int, int] = {}
-            for (node, place), tokens, logprobs in zip(frontier.items(), found.token, found.logprob, strict=True):
-                for child_place, drawn, logprob in zip(below[place], tokens, logprobs, strict=False):
-                    if drawn < 0:
-                        break
-                    token = drawn if self.draft_tokens is None else int(self.draft_tokens[drawn])
-                    child = self.builder.add(node, token, logprob, self.source)
-                    self.nodes.append(child)
-                    following.setdefault(child, child_place)
-            frontier = following
+    def fill(self, ask: Ask) -> None:
+        node = place = np.zeros(1, np.int64)
+        following = np.empty((2, len(self.row)), np.int64)
+        while len(node) and (found := ask(node, place)) is not None:
+            self.row[node] = sum(map(len, self.probs)) + (np.arange(len(node)) if len(found.probs) > 1 else 0)
+            self.probs.append(found.probs)
+            count = fill_level(self.filled, self.shape, node, place, found.token, found.logprob, following)
+            node, place = following[:, :count].copy()
 
-    def _remember(self, probs: Tensor, nodes: list[int]) -> None:
-        first = sum(map(len, self.probs))
-        self.probs.append(probs)
-        self.row |= {node: first + (place if len(probs) > 1 else 0) for place, node in enumerate(nodes)}
+    def tree(self) -> Tree:
+        filled, count = self.filled, int(self.filled.size[0])
+        source = np.full(count, self.source, np.uint8)
+        source[0] = Source.ROOT
+        return Tree(filled.token[:count], filled.parent[:count], filled.logprob[:count], source)
 
-    def draws(self, drawn: Drawn) -> Draws | None:
-        if not self.nodes:
+    def draws(self, drawn: Drawn, draft_tokens: Ints | None) -> Draws | None:
+        nodes, draws = self.filled.size.tolist()
+        if not draws:
             return None
-        row = np.full(len(self.builder), -1, np.int32)
-        row[list(self.row)] = list(self.row.values())
-        return Draws(drawn, np.array(self.nodes), _one_below_another(self.probs), row, self.draft_tokens)
+        probs = _one_below_another(self.probs)
+        return Draws(drawn, self.filled.drawn[:draws], probs, self.row[:nodes], draft_tokens)

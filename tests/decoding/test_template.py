@@ -77,9 +77,15 @@ def test_inner_nodes_are_the_parents_depth_by_depth(budget: int):
     template = scaled_template(RECYCLE_WIDTHS, budget)
     depth = depths(template.parent).tolist()
     parents = sorted(set(template.parent[1:].tolist()))
-    assert [(at, node) for at, nodes in enumerate(template.inner) for node in nodes] == [(depth[p], p) for p in parents]
-    assert [node for node, below in enumerate(template.below) if below] == parents
-    assert all(template.parent[child] == node for node, below in enumerate(template.below) for child in below)
+    inner = [(at, node) for at, level in enumerate(template.inner) for node in level.nodes.tolist()]
+    assert inner == [(depth[p], p) for p in parents]
+    start, below = template.shape
+    children = [below[begin:end].tolist() for begin, end in pairwise(start.tolist())]
+    assert [node for node, found in enumerate(children) if found] == parents
+    assert all(template.parent[child] == node for node, found in enumerate(children) for child in found)
+    assert [level.most for level in template.inner] == [
+        max(len(children[node]) for node in level.nodes) for level in template.inner
+    ]
 
 
 @given(st.data())
