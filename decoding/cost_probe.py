@@ -3,6 +3,7 @@
 import platform
 import time
 from collections.abc import Callable, Sequence
+from statistics import median
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,7 +22,7 @@ DEAREST = 6.0
 LEAST_POINTS = 5
 SECONDS = 3.0
 """After this no measurement is begun that can be done without."""
-PASSES = 4
+PASSES = 7
 QUIETER = 0.6
 """A kept table whose plain step takes less than this part of its time today was measured on a busy machine."""
 READ = 3
@@ -70,7 +71,9 @@ def cost_key(target: Target, drafter: Drafter | None) -> CostKey:
 
 @torch.inference_mode()
 def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS, least_nodes: int = 1) -> RoundCosts:
-    """Times compiling, forward pass and reading of trees, and drafts; the quickest of several passes counts.
+    """Times compiling, forward pass and reading of trees, and drafts; the median of several passes counts. The
+    quickest would not do: where other programs share the memory, a plain step is at times a third quicker than mostly,
+    and trees that pay by the usual figures would not seem to.
 
     No text is read: the cache is filled with zeros, since time does not depend on what is in it. What takes long (a
     second context, large trees, further passes) is left out once `seconds` are over; trees of up to `least_nodes`
@@ -117,20 +120,20 @@ def _pretend(context: TargetContext, length: int) -> None:
 
 def _verify_row(context: TargetContext, nodes: Sequence[int], end: float, least_nodes: int) -> list[float]:
     """Milliseconds of growing trees until they get too dear, or the time is over; then again while there is time."""
-    row: list[float] = []
+    row: list[list[float]] = []
     for count in nodes:
         _verify(context, count)  # pays for what happens only once
-        row.append(_verify(context, count))
-        if row[-1] > DEAREST * row[0]:
-            row[-1] = min(row[-1], _verify(context, count))  # a single hiccup must not end the table
+        row.append([_verify(context, count)])
+        if row[-1][0] > DEAREST * row[0][0]:
+            row[-1] = [min(row[-1][0], _verify(context, count))]  # a single hiccup must not end the table
         late = time.perf_counter() > end and len(row) >= LEAST_POINTS
-        if count >= least_nodes and (late or row[-1] > DEAREST * row[0]):
+        if count >= least_nodes and (late or row[-1][0] > DEAREST * row[0][0]):
             break
     for _ in range(PASSES - 1):
-        for place in range(len(row)):
+        for place, passes in enumerate(row):
             if time.perf_counter() < end:
-                row[place] = min(row[place], _verify(context, nodes[place]))
-    return row
+                passes.append(_verify(context, nodes[place]))
+    return [median(passes) for passes in row]
 
 
 def _verify(context: TargetContext, count: int) -> float:
@@ -152,7 +155,7 @@ def _draft(target: Target, drafter: Drafter | None, contexts: Sequence[int]) -> 
         for length in contexts:
             _read_and_draft(target, drafter, length - before)
             once = [_milliseconds(target, lambda: _read_and_draft(target, drafter, READ)) for _ in range(PASSES)]
-            found.append(min(once))
+            found.append(median(once))
             before = length + PASSES * READ
     finally:
         drafter.end()

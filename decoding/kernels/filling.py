@@ -35,7 +35,7 @@ class Shape(NamedTuple):
 
 @compiled
 def fill_level(
-    filled: Growing, shape: Shape, node: Numbers, place: Numbers, token: Ints, logprob: Floats, following: Numbers
+    growing: Growing, shape: Shape, node: Numbers, place: Numbers, token: Ints, logprob: Floats, following: Numbers
 ) -> int:
     """Adds what was drawn below the nodes `node` `[level]`, which fill the places `place` `[level]`.
 
@@ -45,22 +45,22 @@ def fill_level(
     """
     count = 0
     for i in range(len(node)):
-        first, begin = filled.size[0], shape.start[place[i]]
+        first, begin = growing.size[0], shape.start[place[i]]
         for rank in range(min(shape.start[place[i] + 1] - begin, token.shape[1])):
             wanted = token[i, rank]
             if wanted < 0:
                 break
             child = first
-            while child < filled.size[0] and filled.token[child] != wanted:
+            while child < growing.size[0] and growing.token[child] != wanted:
                 child += 1
-            filled.drawn[filled.size[1]] = child
-            filled.size[1] += 1
-            if child < filled.size[0]:
+            growing.drawn[growing.size[1]] = child
+            growing.size[1] += 1
+            if child < growing.size[0]:
                 continue
-            filled.size[0] += 1
-            filled.token[child] = wanted
-            filled.parent[child] = node[i]
-            filled.logprob[child] = logprob[i, rank]
+            growing.size[0] += 1
+            growing.token[child] = wanted
+            growing.parent[child] = node[i]
+            growing.logprob[child] = logprob[i, rank]
             below = shape.below[begin + rank]
             if shape.start[below] < shape.start[below + 1]:
                 following[0, count] = child

@@ -132,7 +132,7 @@ def _stepwise(drafter: StepwiseDrafter, filling: "_Filling", template: Template,
     counts = np.diff(template.shape.start)
 
     def ask(node: Numbers, place: Numbers) -> _Candidates | None:
-        token, parent = filling.filled.token[node], filling.filled.parent[node]
+        token, parent = filling.growing.token[node], filling.growing.parent[node]
         above = [number[parent] for parent in parent.tolist() if parent >= 0]
         number.update({node: len(number) + place for place, node in enumerate(node.tolist())})
         if not above:
@@ -176,7 +176,7 @@ class _Filling:
 
     def __init__(self, root: int, template: Template, source: Source) -> None:
         room = len(template)
-        self.filled = Growing(
+        self.growing = Growing(
             token=np.full(room, root, np.int32),
             parent=np.full(room, -1, np.int32),
             logprob=np.zeros(room, np.float32),
@@ -194,18 +194,18 @@ class _Filling:
         while len(node) and (found := ask(node, place)) is not None:
             self.row[node] = sum(map(len, self.probs)) + (np.arange(len(node)) if len(found.probs) > 1 else 0)
             self.probs.append(found.probs)
-            count = fill_level(self.filled, self.shape, node, place, found.token, found.logprob, following)
+            count = fill_level(self.growing, self.shape, node, place, found.token, found.logprob, following)
             node, place = following[:, :count].copy()
 
     def tree(self) -> Tree:
-        filled, count = self.filled, int(self.filled.size[0])
+        growing, count = self.growing, int(self.growing.size[0])
         source = np.full(count, self.source, np.uint8)
         source[0] = Source.ROOT
-        return Tree(filled.token[:count], filled.parent[:count], filled.logprob[:count], source)
+        return Tree(growing.token[:count], growing.parent[:count], growing.logprob[:count], source)
 
     def draws(self, drawn: Drawn, draft_tokens: Ints | None) -> Draws | None:
-        nodes, draws = self.filled.size.tolist()
+        nodes, draws = self.growing.size.tolist()
         if not draws:
             return None
         probs = _one_below_another(self.probs)
-        return Draws(drawn, self.filled.drawn[:draws], probs, self.row[:nodes], draft_tokens)
+        return Draws(drawn, self.growing.drawn[:draws], probs, self.row[:nodes], draft_tokens)

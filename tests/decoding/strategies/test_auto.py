@@ -14,7 +14,7 @@ from decoding.errors import Incompatible
 from decoding.round_costs import RoundCosts
 from decoding.strategies import make_strategy
 from decoding.strategies.acceptance_rates import BINS, AcceptanceRates, best_budget, rate_curve
-from decoding.strategies.auto import FIRST_DRAFTS, PROBE_EVERY, Auto, AutoSettings
+from decoding.strategies.auto import FIRST_DRAFTS, LEAST_REACH, PROBE_EVERY, Auto, AutoSettings
 from decoding.tree import cumulative_logprob
 from tests.decoding.strategies.test_ddtree import GivenLogits
 from tests.decoding.strategies.test_ddtree_graft import matrix_of, verdict_of
@@ -257,3 +257,19 @@ def test_the_largest_tree_is_the_largest_that_was_measured() -> None:
     assert auto(FLAT).max_nodes == 63
     assert auto(FLAT, most=20).max_nodes == 20
     assert auto(None).max_nodes == 1024
+
+
+def test_plans_reach_as_far_as_large_trees_pay(drafter: GivenLogits) -> None:
+    matrix = matrix_of({token: [(token + k) % VOCAB for k in (1, 7, 11, 13)] for token in range(VOCAB)})
+    nodes = (1, 64, 256)
+    free, dear = (RoundCosts((10,), nodes, [row], [0.0]) for row in ([10, 10, 10], [10, 6400, 25600]))
+    strategy = auto(free)
+    sizes = []
+    for _ in range(4):
+        growth = strategy.grow_beside(drafter, matrix, 7, 9)
+        sizes.append(growth.tree.drafted)
+        strategy.observe(growth.tree, verdict_of(growth.tree, [0], 3))
+    assert sizes == [LEAST_REACH, 2 * LEAST_REACH, 255, 255]
+    strategy.costs = dear
+    rounds_of(strategy, drafter, matrix, False, 4)
+    assert strategy.reach == LEAST_REACH
