@@ -36,7 +36,7 @@ class BlockRecipe:
     """Indices into the target's `hidden_states`."""
     mask_token_id: int = 3
     """A token that the target never reads or writes in a chat."""
-    vocabulary: int = 8192
+    vocabulary: int = 16_384
     """Common tokens in the softmax while training."""
     examples_per_step: int = 4
     anchors: int = 32

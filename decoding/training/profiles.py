@@ -49,7 +49,7 @@ PROFILES = {
         max_new_tokens=256,
         rows=1024,
         feature_tokens=None,
-        block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64, vocabulary=16_384),
+        block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64),
         block_fit=FitOptions(steps=4000, rate=1e-3, save_every=500, log_every=50),
         eagle3=Eagle3Recipe(test_steps=7, examples_per_step=48),
         eagle3_fit=FitOptions(steps=3000, rate=1e-3, save_every=500, log_every=50),
