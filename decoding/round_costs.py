@@ -19,7 +19,7 @@ from decoding.calibration import identity_digest, slug
 from decoding.files import write_atomically
 from decoding.user_cache import user_cache
 
-VERSION = 5
+VERSION = 6
 """Another one whenever rounds became faster or slower by our own doing: what was measured before holds no longer."""
 MAX_BYTES = 1 << 20
 Milliseconds = NDArray[np.float64]
@@ -34,7 +34,7 @@ class RoundCosts:
     nodes: tuple[int, ...]
     """Nodes of a forward pass, the root included, rising from 1."""
     verify_ms: Milliseconds
-    """`[contexts, nodes]` compiling a tree, the forward pass over it, and reading its logits."""
+    """`[contexts, nodes]` compiling a tree, the forward pass over it, reading its logits, and the rest of a round."""
     draft_ms: Milliseconds
     """`[contexts]` one draft, the reading of some tokens before it counted; 0 without a drafter."""
 
