@@ -32,6 +32,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 # ---- the list ------------------------------------------------------------------------------------------------------
 
 
+WELCOMED = json.loads(WELCOME.read_text(encoding="utf-8").splitlines()[-1])["metrics"]
+"""Of the recorded run, which the engine of these tests replays."""
+
+
 def test_own_runs_last_across_reloads(context, address):
     page, watch = opened(context, address)
     page.fill("#cy-prompt textarea", "Keep me")
@@ -45,11 +49,12 @@ def test_own_runs_last_across_reloads(context, address):
     assert page.evaluate("() => canopy.shelf.list().length") == 1, "a kept run is read when it is opened, not before"
     assert listed(page, 1) == ["Keep me"]
     row = page.locator(ROWS).first
-    for said in ("own", "smollm2-135m + smollm2-135m-dflash", "ddtree", "70", "1.81", "2026"):
+    rounds, mean = WELCOMED["rounds"], f"{WELCOMED['tokens_per_round']:.2f}"
+    for said in ("own", "smollm2-135m + smollm2-135m-dflash", "ddtree", str(rounds), mean, "2026"):
         assert said in row.inner_text()
     row.locator(".cy-run-name").click()
     page.wait_for_function("() => canopy.explore.log.header.prompt === 'Keep me'")
-    assert page.evaluate("() => canopy.explore.log.rounds.length") == 70
+    assert page.evaluate("() => canopy.explore.log.rounds.length") == rounds
     watch.check(address)
 
 
