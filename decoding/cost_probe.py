@@ -29,8 +29,7 @@ READ = 3
 """Tokens that a drafter reads before a draft: those of one round."""
 DRAFT_COLUMNS = 200
 BESIDE_MS = 1.5
-"""The rest of a round: planning, learning and the loop. It is Python, which takes about as long everywhere; left out,
-rounds seem cheaper than they are, and trees that pay too large."""
+"""The rest of a round: planning, learning and the loop. It is Python, which takes about as long everywhere."""
 
 _measured: WeakKeyDictionary[Target, dict[CostKey, RoundCosts]] = WeakKeyDictionary()
 
@@ -100,7 +99,7 @@ def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS, l
     finally:
         context.close()
     kept = contexts[: len(rows)]
-    return RoundCosts.fitted(kept, nodes, [row[: len(nodes)] for row in rows], _draft(target, drafter, kept))
+    return RoundCosts.fitted(kept, nodes, [row[: len(nodes)] for row in rows], _draft(target, drafter, kept), BESIDE_MS)
 
 
 @torch.inference_mode()
@@ -136,7 +135,7 @@ def _verify_row(context: TargetContext, nodes: Sequence[int], end: float, least_
         for place, passes in enumerate(row):
             if time.perf_counter() < end:
                 passes.append(_verify(context, nodes[place]))
-    return [median(passes) + BESIDE_MS for passes in row]
+    return [median(passes) for passes in row]
 
 
 def _verify(context: TargetContext, count: int) -> float:

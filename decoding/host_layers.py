@@ -3,8 +3,8 @@
 The matrices are the modules' own; norms and biases, which are small, are copied once.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from decoding.kernels.crew import AVAILABLE, new_marks, run_together
 from decoding.kernels.decoder import STEPS, Pass, Weights, decoder_pass
+from decoding.large_pages import exact_in_bfloat16, gather
+
+Built = TypeVar("Built")
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 """Model types of transformers whose layers are of this kind."""
@@ -20,6 +23,17 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 def kernels_suit(device: torch.device, dtype: torch.dtype, activation: str) -> bool:
     """Whether a model with these can run on the kernels, as far as they say."""
     return AVAILABLE and device.type == "cpu" and dtype == torch.float32 and activation == "silu"
+
+
+def narrowed(model: nn.Module, build: Callable[[], Built]) -> Built | None:
+    """What `build` makes of a drafter for the kernels, once its weights are gathered, in bfloat16 where that is exact:
+    then it is the kernels' alone. None, and all as it was, where the layers are built in another way."""
+    try:
+        build()
+    except AttributeError:
+        return None
+    gather(model, narrow=exact_in_bfloat16(model))
+    return build()
 
 
 class HostLayers:

@@ -19,7 +19,7 @@ from decoding.calibration import identity_digest, slug
 from decoding.files import write_atomically
 from decoding.user_cache import user_cache
 
-VERSION = 6
+VERSION = 7
 """Another one whenever rounds became faster or slower by our own doing: what was measured before holds no longer."""
 MAX_BYTES = 1 << 20
 Milliseconds = NDArray[np.float64]
@@ -34,9 +34,11 @@ class RoundCosts:
     nodes: tuple[int, ...]
     """Nodes of a forward pass, the root included, rising from 1."""
     verify_ms: Milliseconds
-    """`[contexts, nodes]` compiling a tree, the forward pass over it, reading its logits, and the rest of a round."""
+    """`[contexts, nodes]` compiling a tree, the forward pass over it, and reading its logits."""
     draft_ms: Milliseconds
     """`[contexts]` one draft, the reading of some tokens before it counted; 0 without a drafter."""
+    beside_ms: float = 0.0
+    """The rest of a round that plans a tree."""
 
     def __post_init__(self) -> None:
         for name in ("verify_ms", "draft_ms"):
@@ -53,14 +55,18 @@ class RoundCosts:
             raise ValueError("the costs must be [contexts, nodes] and [contexts]")
         if not (np.isfinite(self.verify_ms).all() and np.isfinite(self.draft_ms).all()):
             raise ValueError("costs must be finite")
-        if (self.verify_ms <= 0).any() or (self.draft_ms < 0).any():
+        if (self.verify_ms <= 0).any() or (self.draft_ms < 0).any() or not 0 <= self.beside_ms < np.inf:
             raise ValueError("a forward pass takes time, and a draft not less than none")
         if (np.diff(self.verify_ms, axis=0) < 0).any() or (np.diff(self.verify_ms, axis=1) < 0).any():
             raise ValueError("the costs of a forward pass must not fall")
 
     @staticmethod
     def fitted(
-        contexts: tuple[int, ...], nodes: tuple[int, ...], measured: ArrayLike, draft_ms: ArrayLike
+        contexts: tuple[int, ...],
+        nodes: tuple[int, ...],
+        measured: ArrayLike,
+        draft_ms: ArrayLike,
+        beside_ms: float = 0.0,
     ) -> "RoundCosts":
         """The nearest table that never falls (least squares along nodes, then along contexts). Where more nodes were
         measured to take less time, as 8 rows do against 4 on some CPUs, both get the mean: a larger tree is never
@@ -68,7 +74,7 @@ class RoundCosts:
         along_nodes = [isotonic(row) for row in np.asarray(measured, np.float64)]
         # Isotonic regression keeps the order of its inputs, so the second pass does not undo the first.
         table = np.array([isotonic(column) for column in np.array(along_nodes).T]).T
-        return RoundCosts(contexts, nodes, table, isotonic(np.asarray(draft_ms, np.float64)))
+        return RoundCosts(contexts, nodes, table, isotonic(np.asarray(draft_ms, np.float64)), beside_ms)
 
     @property
     def max_nodes(self) -> int:
@@ -95,6 +101,7 @@ class RoundCosts:
             "nodes": list(self.nodes),
             "verify_ms": self.verify_ms.round(6).tolist(),
             "draft_ms": self.draft_ms.round(6).tolist(),
+            "beside_ms": self.beside_ms,
         }
 
 
@@ -153,6 +160,6 @@ class CostKey:
             stored = json.loads(self.path.read_text(encoding="utf-8"))
             if stored["version"] != VERSION or any(stored[name] != value for name, value in self.__dict__.items()):
                 return None
-            return RoundCosts(*(stored[name] for name in ("contexts", "nodes", "verify_ms", "draft_ms")))
+            return RoundCosts(*(stored[name] for name in ("contexts", "nodes", "verify_ms", "draft_ms", "beside_ms")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None

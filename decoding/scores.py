@@ -17,6 +17,7 @@ from decoding.errors import Incompatible, NonFiniteLogits
 from decoding.host_rows import new_found, read_into
 from decoding.kernels.reading import Asked
 from decoding.topk import moments, top_k
+from decoding.tree import by_parent
 from decoding.types import Floats, Ints, Tree, Verdict
 
 TOP = 8
@@ -135,10 +136,7 @@ class _Notes(ABC):
 
     def __init__(self, tree: Tree, k: int) -> None:
         self.k = k
-        self.children = np.argsort(tree.parent[1:], kind="stable") + 1
-        """In the order of their parents."""
-        self.start = np.searchsorted(tree.parent[self.children], np.arange(len(tree) + 1))
-        """Where those of every node begin."""
+        self.start, self.children = by_parent(tree.parent)
 
     @abstractmethod
     def take(self, nodes: slice, logits: Tensor) -> None:

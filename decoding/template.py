@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoding.kernels.filling import Shape
-from decoding.tree import depths
+from decoding.tree import by_parent, depths
 from decoding.types import Floats, Ints, Source, Tree, frozen_array
 
 RECYCLE_WIDTHS = (8, 21, 25, 15, 8, 3)
@@ -67,8 +67,7 @@ class Template:
     @cached_property
     def shape(self) -> Shape:
         """The children of every node, in index order."""
-        below = np.argsort(self.parent[1:], kind="stable") + 1
-        return Shape(np.searchsorted(self.parent[below], np.arange(len(self) + 1)), below)
+        return Shape(*by_parent(self.parent))
 
     @cached_property
     def inner(self) -> list[Inner]:

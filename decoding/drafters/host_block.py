@@ -8,31 +8,25 @@ from torch import Tensor
 
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel
 from decoding.drafters.network import Head, Rotation
-from decoding.host_layers import HostLayers, kernels_suit
+from decoding.host_layers import HostLayers, kernels_suit, narrowed
 from decoding.host_rows import new_found, new_table, nothing_asked, show_odd
 from decoding.kernel_linear import KernelLinear
 from decoding.kernels.block import Projection, draft_block
 from decoding.kernels.context import READING_STEPS, Reading
 from decoding.kernels.crew import new_marks, run_together
 from decoding.kernels.reading import Found
-from decoding.large_pages import exact_in_bfloat16, gather
 
 
 def host_block(model: BlockDiffusionModel, head: Head) -> "HostBlock | None":
     """The kernels' way through a float32 model on a CPU whose blocks see everything, and through a head of the
-    kernels; None where they cannot do what these do. With it the model is the kernels' alone."""
+    kernels; None where they cannot do what these do."""
     config, weight = model.config, model.fc.weight
     suits = kernels_suit(weight.device, weight.dtype, config.activation)
     scaled = config.output_multiplier != 1.0 or config.logit_softcap is not None
     sees_all = not any(config.causal) and all(window is None for window in config.windows)
     if not (suits and sees_all and isinstance(head, KernelLinear)) or scaled or getattr(head, "bias", None) is not None:
         return None
-    try:
-        HostBlock(model, head)
-    except AttributeError:
-        return None
-    gather(model, narrow=exact_in_bfloat16(model))
-    return HostBlock(model, head)
+    return narrowed(model, lambda: HostBlock(model, head))
 
 
 class Draft(NamedTuple):

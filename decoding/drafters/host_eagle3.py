@@ -4,11 +4,10 @@ from torch import Tensor
 
 from decoding.drafters.eagle3_model import Eagle3Model
 from decoding.drafters.network import Rotation
-from decoding.host_layers import HostLayers, kernels_suit
+from decoding.host_layers import HostLayers, kernels_suit, narrowed
 from decoding.kernel_linear import KernelLinear
 from decoding.kernels.crew import run_together
 from decoding.kernels.eagle import Pairs, eagle_pass
-from decoding.large_pages import exact_in_bfloat16, gather
 
 
 def host_eagle3(model: Eagle3Model) -> "HostEagle3 | None":
@@ -19,13 +18,10 @@ def host_eagle3(model: Eagle3Model) -> "HostEagle3 | None":
     weight = model.fc.weight
     if not kernels_suit(weight.device, weight.dtype, model.config.activation):
         return None
-    try:
-        HostEagle3(model)
-    except AttributeError:
-        return None
-    gather(model, narrow=exact_in_bfloat16(model))
-    model.fc, model.lm_head = KernelLinear(model.fc), KernelLinear(model.lm_head)
-    return HostEagle3(model)
+    layer = narrowed(model, lambda: HostEagle3(model))
+    if layer is not None:
+        model.fc, model.lm_head = KernelLinear(model.fc), KernelLinear(model.lm_head)
+    return layer
 
 
 class HostEagle3:

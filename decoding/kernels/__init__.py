@@ -7,6 +7,7 @@ Where several threads are worth it, each of them calls the kernel (see `crew`).
 import hashlib
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ def _keep_compiled_together() -> bool:
 
 
 compiled_before = _keep_compiled_together()
-"""Whether an earlier process has compiled kernels; without it, the first use takes some ten seconds."""
+"""Whether an earlier process has compiled kernels; without it, the first use takes up to a minute."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,14 +49,17 @@ def compiled_with(fastmath: set[str]) -> Callable[[Function], Function]:
     """As `compiled`; `fastmath` names the LLVM flags under which floating-point operations may be regrouped."""
 
     def decorate(function: Function) -> Function:
-        options = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
-        try:
-            kernel: Function = numba.njit(cache=True, **options)(function)
-        except RuntimeError:  # no folder that the cache could be written to
-            kernel = numba.njit(**options)(function)
+        kernel: Function = _cached(partial(numba.njit, nogil=True, fastmath=fastmath), function)
         return kernel
 
     return decorate
+
+
+def _cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
+    try:
+        return compiler(cache=True, error_model="numpy")(function)
+    except RuntimeError:  # no folder that the cache could be written to
+        return compiler(error_model="numpy")(function)
 
 
 _kept_alive: list[Any] = []
@@ -69,10 +73,7 @@ def compiled_apart(name: str, arguments: int) -> Callable[[Function], Function]:
     signature = types.void(*[types.intp] * arguments)
 
     def decorate(function: Function) -> Function:
-        try:
-            native = numba.cfunc(signature, cache=True, error_model="numpy")(function)
-        except RuntimeError:  # as above
-            native = numba.cfunc(signature, error_model="numpy")(function)
+        native = _cached(partial(numba.cfunc, signature), function)
         _kept_alive.append(native)
         llvm.add_symbol(name, native.address)
         call: Any = types.ExternalFunction(name, signature)

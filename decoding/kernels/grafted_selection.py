@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoding.kernels import compiled
+from decoding.kernels.hit_counts import band_of
 from decoding.kernels.selection import Heap, rise, sink
 from decoding.types import Floats, Ints
 
@@ -263,7 +264,7 @@ def _drafted_edge(drafted: Drafted, weights: Weights, depth: int, rank: int, kno
     """Log-weight of a token that the row, where one is `known`, does not hold."""
     edge = np.float64(drafted.logprob[depth, rank])
     if known:
-        edge += weights.drafted[_band(weights.floor, drafted.logprob[depth, rank])]
+        edge += weights.drafted[band_of(drafted.logprob[depth, rank], weights.floor)]
     return edge
 
 
@@ -310,7 +311,7 @@ def _ranked(drafted: Drafted, weights: Weights, depth: int, token: int) -> tuple
     if depth >= drafted.token.shape[0]:
         return NONE, NONE
     rank = _draft_rank(drafted, depth, token)
-    band = 0 if rank == NONE else _band(weights.floor, drafted.logprob[depth, rank])
+    band = 0 if rank == NONE else band_of(drafted.logprob[depth, rank], weights.floor)
     return (NONE if band == 0 else rank), band
 
 
@@ -329,11 +330,3 @@ def _draft_rank(drafted: Drafted, depth: int, token: int) -> int:
         return NONE
     found = drafted.by_token[depth, low]
     return found if drafted.token[depth, found] == token else NONE
-
-
-@compiled
-def _band(floor: Floats, logprob: float) -> int:
-    band = 0
-    while band + 1 < len(floor) and logprob >= floor[band + 1]:
-        band += 1
-    return band

@@ -23,10 +23,11 @@ class Counts(NamedTuple):
 
 
 @compiled
-def band_of(chance: float, floor: Counts64) -> int:
-    """The last of the bands `floor` `[bands]`, whose least chances rise, that a token of this chance is in."""
+def band_of(weight: float, floor: Floats | Counts64) -> int:
+    """The last of the bands `floor` `[bands]`, whose least weights rise, that a token of this weight is in; chances, or
+    their logarithms."""
     band = 0
-    while band + 1 < len(floor) and chance >= floor[band + 1]:
+    while band + 1 < len(floor) and weight >= floor[band + 1]:
         band += 1
     return band
 

@@ -146,7 +146,7 @@ class Auto(Strategy[AutoSettings]):
     ) -> "_Round":
         plan = GraftPlan(root, marginals, rows, way.rates, self.reach, max_depth, chain)
         chance = way.acceptance.correct(plan.plan.score)
-        milliseconds = costs.verify(self._context, len(chance))
+        milliseconds = costs.verify(self._context, len(chance)) + costs.beside_ms
         if way is self._drafting:
             milliseconds = milliseconds + costs.draft(self._context)
         return _Round(way, plan, best_budget(chance, milliseconds), rate_curve(chance, milliseconds, costs.nodes))

@@ -292,6 +292,14 @@ def answers(path: Path) -> tuple[str, int, list[int]]:
     return header["prompt"], header["max_new_tokens"], summary["output_ids"]
 
 
+def first_paths(name: str) -> set[tuple[int, ...]]:
+    """The nodes of a recorded way's first tree, each by its tokens from the root on."""
+    tree, paths = lines_of(name)[1]["tree"], [()]
+    for token, parent in zip(tree["token"][1:], tree["parent"][1:], strict=True):
+        paths.append((*paths[parent], token))
+    return set(paths[1:])
+
+
 def test_the_recorded_ways_are_all_that_wrote_the_same_on_one_prompt():
     same = [path.stem for path in TRACES.glob("*.jsonl") if answers(path) == answers(TRACES / "sum-plain.jsonl")]
     assert sorted(RECORDED) == sorted(same)
@@ -304,11 +312,19 @@ def test_the_tab_opens_on_a_recorded_comparison(browser, replay):
     assert page.locator(".cy-lane .cy-lossless").all_inner_texts() == ["the baseline"] + [IDENTICAL] * 5
     assert page.locator(".cy-lane-tree").count() == 5
     assert page.evaluate("() => canopy.compare.trees.views.every((view) => view.tree.round)")
+    counts = "const { both, left, right } = canopy.compare.difference.found; return [both, left, right];"
+    auto, ddtree = (first_paths(name) for name in ("sum-auto", "sum-ddtree"))
+    assert page.evaluate(f"() => {{ {counts} }}") == [len(auto & ddtree), len(auto - ddtree), len(ddtree - auto)]
     found = page.evaluate(
-        "() => { const { both, left, right } = canopy.compare.difference.found; return [both, left, right] }"
+        f"""() => {{
+          const view = canopy.compare.difference, opening = view.position, count = () => {{ {counts} }};
+          let found = count();
+          for (let at = opening; at < 40 && !found[2]; at++) {{ view.at(at); if (view.found) found = count(); }}
+          view.at(opening);
+          return found;
+        }}"""
     )
-    assert found[0] > 0
-    assert max(found[1:]) > 0
+    assert min(found[0], found[2]) > 0
     assert page.inner_text("[data-part=comparisonTitle]") == "A recorded comparison"
     said = page.inner_text("[data-part=comparisonSaid]")
     header = lines_of("sum-plain")[0]
