@@ -8,7 +8,7 @@ from pathlib import Path
 from decoding.errors import BadRequest
 
 HELP = "train a drafter of the embedded default"
-KINDS = ("block-diffusion", "eagle3", "llama", "matrix")
+KINDS = ("block-diffusion", "sequential-head", "eagle3", "llama", "matrix")
 EPILOG = """\
 The target writes the text that its drafters learn from: continuations of the prompts in --data, of prompts that it
 makes up itself, of bare openings outside a chat, and answers to documents, sentences, passages and functions made from
@@ -17,6 +17,7 @@ shares ten words in a row with a prompt of --spec-bench or --human-eval is left 
 
 examples:
   python -m decoding train block-diffusion --data prompts/ --out my-dflash
+  python -m decoding train sequential-head --data prompts/ --begin-with my-dflash --out my-dflash
   python -m decoding train eagle3 --corpus selfgen.jsonl.gz --out my-eagle3 --profile gpu --device cuda
   python -m decoding train eagle3 --corpus more.jsonl --begin-with my-eagle3 --work more --out better-eagle3
 """
@@ -37,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--corpus", metavar="F", type=Path, action="append", default=[], help="text that is there already (repeatable)"
     )
     parser.add_argument(
-        "--begin-with", metavar="DIR", type=Path, help="go on from this drafter, not from the target's layers"
+        "--begin-with",
+        metavar="DIR",
+        type=Path,
+        help="go on from this drafter, not from the target's layers; the drafter of a sequential head",
     )
     parser.add_argument("--spec-bench", metavar="F", type=Path, help="Spec-Bench's questions, to be kept out")
     parser.add_argument("--human-eval", metavar="F", type=Path, help="HumanEval's problems, to be kept out")
@@ -60,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
         raise BadRequest(f"--out {args.out} is a file.", "Give a folder; it is made where there is none.")
     if args.begin_with is not None and args.kind == "matrix":
         raise BadRequest("A matrix is counted anew: it begins with nothing.", "Leave --begin-with out.")
+    if args.begin_with is None and args.kind == "sequential-head":
+        raise BadRequest("A sequential head needs the block drafter it is for.", "Name its folder by --begin-with.")
     if args.begin_with is not None and not args.begin_with.is_dir():
         raise BadRequest(f"--begin-with {args.begin_with} is not a folder.", "Give the folder of a trained drafter.")
     from decoding.training.profiles import PROFILES
@@ -72,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     if args.kind == "matrix":
         numbers = workshop.warm_matrix(args.out)
+    elif args.kind == "sequential-head":
+        numbers = workshop.make_sequential_head(args.begin_with, args.out, args.steps, args.rate)
     else:
         numbers = workshop.make(args.kind, args.out, args.steps, args.rate, args.begin_with)
     print(json.dumps({"kind": args.kind, "out": str(args.out), "held_out": numbers}))

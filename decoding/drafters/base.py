@@ -23,6 +23,7 @@ import numpy as np
 from torch import Tensor
 
 from decoding.errors import Incompatible
+from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.template import Template
 from decoding.types import Floats, Ints, Marginals, Source, Tree
 
@@ -100,6 +101,11 @@ class OnePassDrafter(Drafter):
     @abstractmethod
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each position after the root; one forward pass, one copy to the host."""
+
+    def sequel(self) -> Sequel:
+        """How the tokens of a path change the marginals that were last asked for; `NO_SEQUEL` where they do not, as
+        here: then every position stands for itself."""
+        return NO_SEQUEL
 
     def logits(self, root: int) -> Tensor:
         """Float32 logits `[positions, kept]` of the draft tokens on the device; one forward pass. -inf marks an

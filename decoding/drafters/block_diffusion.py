@@ -18,8 +18,10 @@ from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_t
 from decoding.drafters.fitting import Fitting
 from decoding.drafters.host_block import Draft, HostBlock, host_block
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
+from decoding.drafters.sequential_head import SequentialTables, read_sequential_head
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
+from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import marginals_of, top_marginals
 from decoding.topk import likeliest_of
 from decoding.types import Marginals
@@ -36,8 +38,10 @@ class BlockDiffusionDrafter(OnePassDrafter):
         vocab_size: int,
         name: str,
         draft_tokens: Tensor | None = None,
+        sequential: SequentialTables | None = None,
     ) -> None:
-        """`draft_tokens` are the ids `[kept]` that the columns of `head` stand for; None where it is a whole head."""
+        """`draft_tokens` are the ids `[kept]` that the columns of `head` stand for; None where it is a whole head.
+        `sequential` is the head that stands beside the checkpoint, if there is one."""
         self.model = model
         self.config = model.config
         self.name = name
@@ -46,6 +50,7 @@ class BlockDiffusionDrafter(OnePassDrafter):
         self.positions = self.config.block_size - 1
         self._embed = embed
         self._head = head
+        self._sequential = sequential
         self.draft_tokens = None if draft_tokens is None else draft_tokens.to(torch.int32).numpy()
         weight = model.fc.weight
         self._dtype, self._device = weight.dtype, weight.device
@@ -98,6 +103,17 @@ class BlockDiffusionDrafter(OnePassDrafter):
             found = marginals_of(likeliest_of(self._draft_on_host(self._host, root, k).found))
         return in_target_ids(found, self.draft_tokens)
 
+    @property
+    def has_sequential_head(self) -> bool:
+        """Whether what it thinks of a node's children can depend on the path to it."""
+        return self._sequential is not None
+
+    def sequel(self) -> Sequel:
+        run = self._started()
+        if self._sequential is None or run.states is None:
+            return NO_SEQUEL
+        return self._sequential.sequel(run.states)
+
     @torch.inference_mode()
     def logits(self, root: int) -> Tensor:
         """Float32 logits `[positions, kept]` of the draft tokens on the device, after the config's multiplier and soft
@@ -109,7 +125,8 @@ class BlockDiffusionDrafter(OnePassDrafter):
         embedded, block = self._block(root)
         rotation = run.rotation[run.length : run.length + config.block_size]
         hidden = self.model(block, run.cache, run.length, rotation, run.masks)
-        logits = self._head(hidden[1:].to(embedded.dtype)).float()
+        run.states = hidden[1:]
+        logits = self._head(run.states.to(embedded.dtype)).float()
         if config.output_multiplier != 1.0:
             logits = logits * config.output_multiplier
         if config.logit_softcap is not None:
@@ -128,7 +145,9 @@ class BlockDiffusionDrafter(OnePassDrafter):
         features, past = run.take_heard(), run.length
         run.length += len(features)
         rotation = run.rotation[past : run.length + self.config.block_size]
-        return host.draft(features, self._block(root)[1], rotation, run.slabs, past, run.all_seen, k)
+        draft = host.draft(features, self._block(root)[1], rotation, run.slabs, past, run.all_seen, k)
+        run.states = draft.states
+        return draft
 
     def _remember(self, run: "_Run") -> None:
         """Appends the context of all that was observed since the last draft."""
@@ -159,6 +178,8 @@ class _Run:
         """Context positions so far."""
         self.heard: list[Tensor] = []
         """Features `[rows, taps * hidden]` of positions after these."""
+        self.states: Tensor | None = None
+        """Final states `[positions, hidden]` of the last draft."""
         self._nothing = torch.empty((0, len(config.taps) * config.hidden), dtype=dtype, device=device)
         self.slabs = torch.empty((2, config.layers, config.kv_heads, room, config.head_dim), dtype=dtype, device=device)
         """Context keys and values; the current block's stand behind them until the next round."""
@@ -205,4 +226,8 @@ def load_block_diffusion(
     name = name or Path(source).name
     tokens = read_draft_tokens(folder, fitting.vocab) if head_over is not None else None
     head = target_head if head_over is None or tokens is None else head_over(tokens)
-    return BlockDiffusionDrafter(model, embed, head, fitting.vocab, name, tokens)
+    sequential = read_sequential_head(folder, config.hidden, config.block_size - 1)
+    tables = None
+    if sequential is not None:
+        tables = SequentialTables(sequential.to(fitting.device), embed, target_head, fitting.vocab)
+    return BlockDiffusionDrafter(model, embed, head, fitting.vocab, name, tokens, tables)

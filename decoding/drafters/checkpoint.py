@@ -16,9 +16,12 @@ from torch import Tensor, nn
 
 from decoding.devices import staging
 from decoding.drafters.draft_tokens import FILE as DRAFT_TOKENS
+from decoding.drafters.sequential_head import FILE as SEQUENTIAL_HEAD
 from decoding.errors import ModelUnavailable, UnsupportedModel
 
 SHOWN_NAMES = 8
+BESIDE = frozenset({DRAFT_TOKENS, SEQUENTIAL_HEAD})
+"""Files of our own that stand beside a checkpoint."""
 PICKLED = frozenset({".pt", ".pth", ".bin", ".ckpt"})
 
 
@@ -62,7 +65,7 @@ def weight_files(folder: Path) -> list[Path]:
     Raises ModelUnavailable when there is none, when one of the index is missing, or when it is unclear which counts.
     """
     index = folder / "model.safetensors.index.json"
-    found = sorted(path for path in folder.glob("*.safetensors") if path.name != DRAFT_TOKENS)
+    found = sorted(path for path in folder.glob("*.safetensors") if path.name not in BESIDE)
     if index.exists():
         names = read_json(index).get("weight_map")
         if not isinstance(names, dict) or not all(Path(str(name)).name == name for name in names.values()):

@@ -36,6 +36,8 @@ class Draft(NamedTuple):
     """Float32 `[positions, kept]`."""
     found: Found
     """What was read of them."""
+    states: Tensor
+    """`[positions, hidden]` what the head read."""
 
 
 class HostBlock:
@@ -83,6 +85,6 @@ class HostBlock:
         found = new_found(len(logits), min(k, logits.shape[1]))
         table = new_table(found, nothing_asked(len(logits)), logits)
         run_together(draft_block, self._layers.weights, reading, denoising, head, table)
-        draft = Draft(torch.from_numpy(logits), found)
+        draft = Draft(torch.from_numpy(logits), found, torch.from_numpy(denoising.final[1:]))
         show_odd(found, draft.logits)
         return draft

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from decoding.drafters.base import Candidates, Drafter, Filled, Observation, OnePassDrafter, StepwiseDrafter
+from decoding.kernels.sequel import Sequel
 from decoding.stage_clock import StageClock
 from decoding.template import Template
 from decoding.types import Ints, Marginals
@@ -61,6 +62,10 @@ class _TimedOnePass(_Timed, OnePassDrafter):
     def marginals(self, root: int, k: int) -> Marginals:
         with self.clock.stage(self.stage):
             return self.inner.marginals(root, k)
+
+    def sequel(self) -> Sequel:
+        with self.clock.stage(self.stage):
+            return self.inner.sequel()
 
     def logits(self, root: int) -> Tensor:
         with self.clock.stage(self.stage):

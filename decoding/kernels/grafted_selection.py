@@ -1,5 +1,5 @@
 """Best-first selection over drafted candidates, retrieved successors and a copied chain together; its special case is
-DDTree's."""
+DDTree's. Where the drafter has a sequential head, what it thinks of a node's children depends on the path to it."""
 
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from decoding.kernels import compiled
 from decoding.kernels.hit_counts import band_of
 from decoding.kernels.selection import Heap, rise, sink
+from decoding.kernels.sequel import Sequel, corrected, look_ahead, take_step
 from decoding.types import Floats, Ints
 
 NONE = -1
@@ -23,6 +24,8 @@ class Drafted(NamedTuple):
     """`[positions, k]`, falling."""
     by_token: Ints
     """`[positions, k]` the ranks of each position in the order of their token ids."""
+    sequel: Sequel
+    """What changes that from node to node; `NO_SEQUEL` where nothing does."""
 
 
 class Weights(NamedTuple):
@@ -56,7 +59,7 @@ class Plan(NamedTuple):
     """0 below the root: the position whose marginals speak of the node."""
     token: Ints
     draft_rank: Ints
-    """Rank among the drafted candidates of the position, from 0; -1 for what is only retrieved: the token is none of
+    """Rank among the marginal candidates of the position, from 0; -1 for what is only retrieved: the token is none of
     them, or too unlikely to be called drafted (the first band)."""
     row_rank: Ints
     """Rank in the row of the parent's token, from 0; -1 where the row does not hold the token."""
@@ -64,6 +67,10 @@ class Plan(NamedTuple):
     """How many tokens of the copied chain the path from the root is; 0 where it is none of it."""
     score: NDArray[np.float64]
     """Log-weight (nats) of the path from the root: its edges added up, the first one first."""
+    believed: Floats
+    """What the drafter thought of the candidates of each position, log-probabilities (nats): `[positions, k]`; with a
+    sequential head `[nodes + 1, k]`, of the children of the root and of every node, NaN where they were not asked
+    for."""
 
 
 class _Given(NamedTuple):
@@ -73,6 +80,12 @@ class _Given(NamedTuple):
     successors: Ints
     copied: Copied
     weights: Weights
+    believed: Floats
+    """As in `Plan`; a node's is written when it is popped."""
+    steps: Floats
+    """`[nodes + 1, width]` of the sequential head, likewise."""
+    ahead: Floats
+    """`[positions, width]` of the same."""
 
 
 class _Above(NamedTuple):
@@ -86,6 +99,8 @@ class _Above(NamedTuple):
     score: float
     along: int
     """How many tokens of the copied chain the path to it is."""
+    over: int
+    """The place of its own parent."""
 
 
 class _Pool(NamedTuple):
@@ -128,8 +143,8 @@ def pop_plan(
         np.zeros(2, np.int32),
     )
     numbers, scores = np.empty((6, budget), np.int32), np.empty(budget, np.float64)
-    given = _Given(drafted, successors, copied, weights)
-    top = _Above(NONE, np.int64(root), 0, 0.0, 0)
+    given = _Given(drafted, successors, copied, weights, *_new_beliefs(drafted, budget))
+    top = _Above(NONE, np.int64(root), 0, 0.0, 0, NONE)
     count, heap, size = 0, pool.heap, pool.size
     if max_depth > 0 and budget > 0:
         _offer_children(top, given, pool)
@@ -146,7 +161,7 @@ def pop_plan(
         is_copied = token == _following(above, copied)
         numbers[5, count] = depth + 1 if is_copied else 0
         if row_rank == NONE and not is_copied:
-            _offer_drafted(above, draft_rank + 1, given, pool)
+            _offer_drafted(above, draft_rank, given, pool)
         elif (
             row_rank != NONE
             and best + 1 < size[0]
@@ -158,14 +173,53 @@ def pop_plan(
             _offer_children(_above(count, numbers, scores), given, pool)
         count += 1
     plan = numbers[:, :count]
-    return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count])
+    believed = given.believed[: count + 1] if _follows(drafted) else given.believed
+    return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count], believed)
+
+
+@compiled
+def _follows(drafted: Drafted) -> bool:
+    """Whether what is thought of a node's children depends on more than its depth."""
+    return len(drafted.sequel.states) > 0
+
+
+@compiled
+def _new_beliefs(drafted: Drafted, budget: int) -> tuple[Floats, Floats, Floats]:
+    """The last three of what is given."""
+    ahead = look_ahead(drafted.sequel)
+    if not _follows(drafted):
+        return drafted.logprob.copy(), ahead, ahead
+    believed = np.full((budget + 1, drafted.token.shape[1]), np.nan, np.float32)
+    return believed, np.empty((budget + 1, ahead.shape[1]), np.float32), ahead
+
+
+@compiled
+def _thought(above: _Above, given: _Given) -> Floats:
+    """What the drafter thinks of the candidates below a node, `[k]`."""
+    return given.believed[above.place + 1 if _follows(given.drafted) else above.depth]
+
+
+@compiled
+def _think(above: _Above, given: _Given) -> None:
+    """Asks the sequential head of a node's children, where there is one."""
+    drafted = given.drafted
+    if _follows(drafted) and above.depth < len(drafted.token):
+        node = above.place + 1
+        before = given.steps[above.over + 1, : 0 if above.place == NONE else given.steps.shape[1]]
+        take_step(drafted.sequel, given.ahead[above.depth], above.token, before, given.steps[node])
+        token, logprob = drafted.token[above.depth], drafted.logprob[above.depth]
+        if above.place == NONE:  # the drafter has read the root
+            given.believed[node] = logprob
+        else:
+            corrected(drafted.sequel, given.steps[node], token, logprob, given.believed[node])
 
 
 @compiled
 def _above(place: int, numbers: Ints, scores: NDArray[np.float64]) -> _Above:
     """A node of the plan, whose `numbers` are the fields of `Plan` in their order."""
     depth, token, along = numbers[1, place] + 1, numbers[2, place], numbers[5, place]
-    return _Above(np.int64(place), np.int64(token), np.int64(depth), scores[place], np.int64(along))
+    over = np.int64(numbers[0, place])
+    return _Above(np.int64(place), np.int64(token), np.int64(depth), scores[place], np.int64(along), over)
 
 
 @compiled
@@ -177,8 +231,9 @@ def _following(above: _Above, copied: Copied) -> int:
 @compiled
 def _offer_children(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes candidates of a node's children, and lets the first of each kind wait."""
+    _think(above, given)
     _offer_retrieved(above, given, pool)
-    _offer_drafted(above, 0, given, pool)
+    _offer_drafted(above, NONE, given, pool)
     _offer_copied(above, given, pool)
 
 
@@ -186,7 +241,7 @@ def _offer_children(above: _Above, given: _Given, pool: _Pool) -> None:
 def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes candidates of all successors, heaviest first, and lets the first one wait; what is copied, too, weighs at
     least what the chain says."""
-    drafted, successors, copied, weights = given
+    drafted, successors, copied, weights = given.drafted, given.successors, given.copied, given.weights
     depth, following = above.depth, _following(above, copied)
     width = drafted.token.shape[1]
     first = pool.size[0]
@@ -195,7 +250,7 @@ def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
         successor = successors[above.token, rank]
         if successor < 0:
             break
-        draft_rank, band = _ranked(drafted, weights, depth, successor)
+        draft_rank, band = _ranked(above, given, successor)
         line = weights.retrieved.shape[0] - 1
         if band != NONE:
             line = band if depth == 0 else len(weights.floor) + band
@@ -225,46 +280,64 @@ def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
 
 
 @compiled
-def _offer_drafted(above: _Above, rank: int, given: _Given, pool: _Pool) -> None:
-    """Makes a candidate of the first drafted token from `rank` on that the row does not hold and that is not copied."""
-    drafted, successors, copied, weights = given
-    depth, following = above.depth, _following(above, copied)
+def _offer_drafted(above: _Above, last: int, given: _Given, pool: _Pool) -> None:
+    """Makes a candidate of the likeliest drafted token behind that of rank `last` which the row does not hold and which
+    is not copied."""
+    drafted, successors, depth = given.drafted, given.successors, above.depth
+    following = _following(above, given.copied)
     positions, width = drafted.token.shape
     if depth >= positions:
         return
-    known = _has_row(above, successors)
+    known, thought = _has_row(above, successors), _thought(above, given)
+    rank = _next_likely(thought, last, given)
     while rank < width and (
         drafted.token[depth, rank] == following
         or (known and _holds(successors, above.token, drafted.token[depth, rank]))
     ):
-        rank += 1
-    if rank < width and drafted.logprob[depth, rank] > -np.inf:
-        edge = _drafted_edge(drafted, weights, depth, rank, known)
+        rank = _next_likely(thought, rank, given)
+    if rank < width and thought[rank] > -np.inf:
+        edge = _drafted_edge(thought[rank], given.weights, known)
         _add(pool, above, rank, drafted.token[depth, rank], rank, edge)
+
+
+@compiled
+def _next_likely(thought: Floats, last: int, given: _Given) -> int:
+    """The rank of the likeliest candidate behind that of rank `last` (-1: of all), the lower rank first among equals;
+    the number of candidates where none is left."""
+    width = len(thought)
+    if not _follows(given.drafted):
+        return last + 1
+    best = width
+    for rank in range(width):
+        behind = last == NONE or thought[rank] < thought[last] or (thought[rank] == thought[last] and rank > last)
+        if behind and (best == width or thought[rank] > thought[best]):
+            best = rank
+    return best
 
 
 @compiled
 def _offer_copied(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes a candidate of the copied child, where there is one that the row does not hold."""
-    drafted, successors, copied, weights = given
-    depth, following = above.depth, _following(above, copied)
+    copied, successors, depth = given.copied, given.successors, above.depth
+    following = _following(above, copied)
     if following == NONE or _holds(successors, above.token, following):
         return
-    draft_rank, _ = _ranked(drafted, weights, depth, following)
-    edge, order = np.float64(copied.weight[depth]), drafted.token.shape[1] + successors.shape[1]
+    draft_rank, _ = _ranked(above, given, following)
+    edge, order = np.float64(copied.weight[depth]), given.drafted.token.shape[1] + successors.shape[1]
     if draft_rank != NONE:
-        edge = max(edge, _drafted_edge(drafted, weights, depth, draft_rank, _has_row(above, successors)))
+        thought = _thought(above, given)[draft_rank]
+        edge = max(edge, _drafted_edge(thought, given.weights, _has_row(above, successors)))
         order = draft_rank
     if edge > -np.inf:
         _add(pool, above, order, following, draft_rank, edge)
 
 
 @compiled
-def _drafted_edge(drafted: Drafted, weights: Weights, depth: int, rank: int, known: bool) -> float:
+def _drafted_edge(logprob: float, weights: Weights, known: bool) -> float:
     """Log-weight of a token that the row, where one is `known`, does not hold."""
-    edge = np.float64(drafted.logprob[depth, rank])
+    edge = np.float64(logprob)
     if known:
-        edge += weights.drafted[band_of(drafted.logprob[depth, rank], weights.floor)]
+        edge += weights.drafted[band_of(logprob, weights.floor)]
     return edge
 
 
@@ -305,13 +378,14 @@ def _holds(successors: Ints, over: int, token: int) -> bool:
 
 
 @compiled
-def _ranked(drafted: Drafted, weights: Weights, depth: int, token: int) -> tuple[int, int]:
-    """The drafted rank of `token` at `depth`, -1 where it is too unlikely to be called drafted, and its band, -1 beyond
-    the drafted positions."""
+def _ranked(above: _Above, given: _Given, token: int) -> tuple[int, int]:
+    """The drafted rank of `token` below a node, -1 where it is too unlikely to be called drafted, and its band, -1
+    beyond the drafted positions."""
+    drafted, depth = given.drafted, above.depth
     if depth >= drafted.token.shape[0]:
         return NONE, NONE
     rank = _draft_rank(drafted, depth, token)
-    band = 0 if rank == NONE else band_of(drafted.logprob[depth, rank], weights.floor)
+    band = 0 if rank == NONE else band_of(_thought(above, given)[rank], given.weights.floor)
     return (NONE if band == 0 else rank), band
 
 

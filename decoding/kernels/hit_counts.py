@@ -45,23 +45,24 @@ def chance_of(wanted: int, token: Ints, logprob: Floats) -> float:
 def count_trial(
     counts: Counts, row: Ints, position: int, said: int, token: Ints, logprob: Floats, floor: Counts64, memory: float
 ) -> None:
-    """Counts every entry of a `row` `[choices]` (-1 for none), and what the drafter thought beside it at that position
-    of `token` and `logprob` `[positions, k]`. The target `said` a token. An empty row says nothing.
+    """Counts every entry of a `row` `[choices]` (-1 for none), and what the drafter thought beside it at that position:
+    candidates `token` and `logprob` `[k]`, none beyond the drafted positions. The target `said` a token. An empty row
+    says nothing.
 
     `memory` is how many trials make an old one count 1/e.
     """
     if row.max() < 0:
         return
-    bands, drafted = len(floor), position < len(token)
+    bands, drafted = len(floor), len(token) > 0
     if drafted:
-        _count_drafted(counts, row, said, token[position], logprob[position], floor, memory)
+        _count_drafted(counts, row, said, token, logprob, floor, memory)
     keep = np.exp(-1.0 / memory)
     for rank in range(len(row)):
         if row[rank] < 0:
             continue
         line = 2 * bands
         if drafted:
-            line = band_of(chance_of(row[rank], token[position], logprob[position]), floor)
+            line = band_of(chance_of(row[rank], token, logprob), floor)
             line += bands if position > 0 else 0
         counts.hits[line, rank] = keep * counts.hits[line, rank] + (1.0 if row[rank] == said else 0.0)
         counts.trials[line, rank] = keep * counts.trials[line, rank] + 1.0

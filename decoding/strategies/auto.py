@@ -8,6 +8,7 @@ import numpy as np
 
 from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
 from decoding.errors import Incompatible
+from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.round_costs import RoundCosts
 from decoding.settings import Settings, option
 from decoding.strategies.acceptance_rates import AcceptanceRates, Choice, best_budget, rate_curve
@@ -32,6 +33,7 @@ class AutoSettings(Settings):
 
     retrieve: bool = option(True, "let retrieved nodes compete; off, the plan is DDTree's")
     copy: bool = option(True, "let the tokens compete that followed where the text stood before, as in ddtree-graft")
+    follow: bool = option(True, "let the drafter's sequential head say what follows each token, as in ddtree-graft")
     calibrate: bool = option(True, "correct expected acceptance by what was accepted")
     most: int = option(1024, "nodes at most, whatever would pay; the root not counted", low=1, high=1024)
 
@@ -97,11 +99,12 @@ class Auto(Strategy[AutoSettings]):
         costs = self._known_costs()
         rows = successor_rows(retrieval, self.title) if self.settings.retrieve else NO_ROWS
         chain = self._text.chain(root) if self.settings.retrieve and self.settings.copy else NO_CHAIN
-        chosen = self._consider(self._retrieving, root, NO_MARGINALS, rows, chain, max_depth, costs)
+        chosen = self._consider(self._retrieving, root, NO_MARGINALS, NO_SEQUEL, rows, chain, max_depth, costs)
         drafts = max_depth > 0 and self._yield.pays(chosen.choice.tokens_per_second)
         if drafts:
             marginals = drafter.marginals(root, k=columns(self.reach))
-            chosen = self._consider(self._drafting, root, marginals, rows, chain, max_depth, costs)
+            sequel = drafter.sequel() if self.settings.follow else NO_SEQUEL
+            chosen = self._consider(self._drafting, root, marginals, sequel, rows, chain, max_depth, costs)
         self._round = chosen
         if chosen.choice.nodes > self.reach // 2:
             self._reach = min(2 * self._reach, self.max_nodes)
@@ -117,9 +120,9 @@ class Auto(Strategy[AutoSettings]):
         if self._round is None:
             return
         way, plan, choice = self._round.way, self._round.plan, self._round.choice
-        plan.teach(way.rates, plan.marginals, tree, verdict)
+        plan.teach(way.rates, tree, verdict)
         if way is self._drafting:  # what retrieval would have been worth shows without its being tried
-            plan.teach(self._retrieving.rates, NO_MARGINALS, tree, verdict)
+            plan.teach(self._retrieving.rates, tree, verdict, drafted=False)
         accepted = np.isin(np.arange(1, len(tree)), verdict.path)
         if self.settings.calibrate:
             way.acceptance.learn(plan.plan.score[: tree.drafted], accepted)
@@ -139,12 +142,13 @@ class Auto(Strategy[AutoSettings]):
         way: "_Way",
         root: int,
         marginals: Marginals,
+        sequel: Sequel,
         rows: Ints,
         chain: Chain,
         max_depth: int,
         costs: RoundCosts,
     ) -> "_Round":
-        plan = GraftPlan(root, marginals, rows, way.rates, self.reach, max_depth, chain)
+        plan = GraftPlan(root, marginals, rows, way.rates, self.reach, max_depth, chain, sequel)
         chance = way.acceptance.correct(plan.plan.score)
         milliseconds = costs.verify(self._context, len(chance)) + costs.beside_ms
         if way is self._drafting:

@@ -7,10 +7,11 @@ import numpy as np
 from decoding.drafters.base import StepwiseDrafter
 from decoding.errors import Incompatible
 from decoding.kernels.grafted_selection import Drafted, Plan, pop_plan
+from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates
 from decoding.strategies.hit_rates import FLOORS, HitRates, Trial
 from decoding.template import CHOICES
-from decoding.types import Ints, Marginals, Source, Tree, Verdict
+from decoding.types import Floats, Ints, Marginals, Source, Tree, Verdict
 
 NO_ROWS = np.empty((0, 0), np.int32)
 NO_MARGINALS = Marginals(np.empty((0, 1), np.int32), np.empty((0, 1), np.float32))
@@ -50,17 +51,20 @@ class GraftPlan:
         budget: int,
         max_depth: int,
         chain: Chain = NO_CHAIN,
+        sequel: Sequel = NO_SEQUEL,
     ) -> None:
+        """`sequel` is the drafter's sequential head in this round, if what follows a node is to depend on it."""
         self.root = root
         self.marginals = marginals
         self.chain = chain
         self._rows = rows if len(rows) else np.empty((int(max(root, marginals.token.max(initial=0))) + 1, 0), np.int32)
         by_token = np.argsort(marginals.token, axis=1).astype(np.int32)
-        drafted = Drafted(marginals.token, marginals.logprob, by_token)
+        drafted = Drafted(marginals.token, marginals.logprob, by_token, sequel)
         copied, weights = rates.copied.weighed(chain, marginals), rates.hits.weights()
         self.plan: Plan = pop_plan(root, drafted, self._rows, copied, weights, budget, max(max_depth, 0))
         self._seen = np.array(self._rows[np.concatenate([[root], self.plan.token])])
         self._rates = rates.hits
+        self._follows = len(sequel.states) > 0
 
     def head(self, count: int) -> Plan:
         """The first `count` nodes."""
@@ -73,6 +77,7 @@ class GraftPlan:
             plan.row_rank[:count],
             plan.copied[:count],
             plan.score[:count],
+            plan.believed,
         )
 
     def tree(self, count: int) -> Tree:
@@ -85,7 +90,8 @@ class GraftPlan:
         token[1:], parent[1:] = plan.token, plan.parent + 1
         drafted = plan.draft_rank >= 0
         logprob[1:] = np.nan
-        logprob[1:][drafted] = self.marginals.logprob[plan.depth[drafted], plan.draft_rank[drafted]]
+        asked = plan.parent + 1 if self._follows else plan.depth
+        logprob[1:][drafted] = plan.believed[asked[drafted], plan.draft_rank[drafted]]
         source[1:] = np.where(drafted, Source.DRAFT, Source.RETRIEVAL)
         return Tree(token, parent, logprob, source)
 
@@ -113,19 +119,32 @@ class GraftPlan:
             "rates": self._rates.as_json(),
         }
 
-    def teach(self, rates: Rates, marginals: Marginals, tree: Tree, verdict: Verdict) -> None:
-        """What the target said after every accepted node of a `tree` made of this plan, to the rates of plans that are
-        made with `marginals`: these ones, or none."""
+    def teach(self, rates: Rates, tree: Tree, verdict: Verdict, drafted: bool = True) -> None:
+        """What the target said after every accepted node of a `tree` made of this plan, to the rates of plans of its
+        kind; to those of plans without a draft where `drafted` is false."""
+        marginals = self.marginals if drafted else NO_MARGINALS
         rates.copied.learn(self.chain, marginals, said_after_root(tree, verdict))
-        for trial in self.trials(tree, verdict):
-            rates.hits.learn(trial, marginals)
+        for trial in self.trials(tree, verdict, drafted):
+            rates.hits.learn(trial)
 
-    def trials(self, tree: Tree, verdict: Verdict) -> list[Trial]:
+    def trials(self, tree: Tree, verdict: Verdict, drafted: bool = True) -> list[Trial]:
         """What the rows of accepted nodes were tried with; nothing without retrieval."""
         if not self._seen.shape[1]:
             return []
         known = zip(verdict.path.tolist(), said_after_root(tree, verdict), strict=False)
-        return [Trial(self._seen[node], depth, token) for depth, (node, token) in enumerate(known)]
+        return [
+            Trial(self._seen[node], depth, token, *thought)
+            for depth, (node, token) in enumerate(known)
+            if (thought := self._thought(node, depth) if drafted else ()) is not None
+        ]
+
+    def _thought(self, node: int, depth: int) -> tuple[Ints, Floats] | tuple[()] | None:
+        """The candidates below a node and what the drafter thought of them; nothing beyond the drafted positions, None
+        where it was not asked."""
+        if depth >= len(self.marginals.token):
+            return ()
+        believed = self.plan.believed[node if self._follows else depth]
+        return None if np.isnan(believed[0]) else (self.marginals.token[depth], believed)
 
 
 def said_after_root(tree: Tree, verdict: Verdict) -> list[int]:

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from decoding.kernels.grafted_selection import Weights
 from decoding.kernels.hit_counts import Counts, count_trial
 from decoding.template import CHOICES
-from decoding.types import Ints, Marginals
+from decoding.types import Floats, Ints
 
 FLOORS = np.array([0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5])
 """Least probability under the drafter of each band. What lies in the first one counts as not drafted."""
 BANDS = len(FLOORS)
 LATER, BEYOND = BANDS, 2 * BANDS
 """Lines of the table: 0 on for the first position, `LATER` on for later ones, `BEYOND` the drafted positions."""
-_FIRST_RANK = ((0.09, 0.12, 0.20, 0.35, 0.40, 0.58, 0.91), (0.18, 0.30, 0.44, 0.52, 0.64, 0.79, 0.95))
-_LATER_RANKS = (0.02, 0.05, 0.10, 0.18, 0.24, 0.45, 0.80)
-_BEYOND = (0.50, 0.06, 0.04, 0.02, 0.02, 0.01, 0.01, 0.01)
+_FIRST_RANK = ((0.07, 0.10, 0.19, 0.31, 0.35, 0.62, 0.92), (0.10, 0.23, 0.30, 0.40, 0.47, 0.67, 0.93))
+_LATER_RANKS = (0.01, 0.05, 0.08, 0.12, 0.18, 0.32, 0.72)
+_BEYOND = (0.60, 0.07, 0.04, 0.02, 0.02, 0.01, 0.01, 0.01)
 _FALL = 0.8
-PRIOR_DRAFTED = (0.28, 0.39, 0.44, 0.44, 0.48, 0.62, 0.90)
+PRIOR_DRAFTED = (0.36, 0.45, 0.48, 0.60, 0.68, 0.74, 0.94)
 PRIOR_TRIALS = 12.0
 MEMORY = 500.0
 """Trials of one kind after which an old one counts 1/e."""
@@ -43,15 +43,22 @@ def prior_rates() -> NDArray[np.float64]:
     return np.concatenate([*parts, np.array([_BEYOND])])
 
 
+NO_CANDIDATES, NO_LOGPROBS = np.empty(0, np.int32), np.empty(0, np.float32)
+NO_CANDIDATES.flags.writeable = False  # as marginals are: one sort of arguments for the kernel
+
+
 class Trial(NamedTuple):
     """What was known of the place after one accepted node."""
 
     row: Ints
     """`[8]` the row of its token as it was when the round was planned; -1 where it has no further entry."""
     position: int
-    """Its depth: which row of the marginals speaks of the token after it."""
+    """Its depth."""
     said: int
     """The token that the target said next."""
+    token: Ints = NO_CANDIDATES
+    logprob: Floats = NO_LOGPROBS
+    """`[k]` what the drafter thought would follow; nothing beyond the drafted positions."""
 
 
 class HitRates:
@@ -85,9 +92,9 @@ class HitRates:
             logs = [np.log(part).astype(np.float32) for part in (self.retrieved, FLOORS, self.drafted)]
         return Weights(*logs)
 
-    def learn(self, trial: Trial, marginals: Marginals) -> None:
+    def learn(self, trial: Trial) -> None:
         """Counts every entry of the row, and the drafter's mass beside them. An empty row says nothing."""
-        count_trial(self._counts, *trial, marginals.token, marginals.logprob, FLOORS, MEMORY)
+        count_trial(self._counts, *trial, FLOORS, MEMORY)
 
     def as_json(self) -> dict[str, Any]:
         """For a decision: the rates as they stand."""

@@ -215,15 +215,25 @@ class BlockTrainer:
 
     def loss_of(self, blocks: Blocks) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted mean over positions, and top-1 agreement by position."""
-        embedded = self.embedding[self.recipe.mask_token_id].expand(*blocks.tokens.shape, -1).clone()
+        states = block_states(self.model, blocks, self.embedded(blocks), self.table)[..., 1:, :]
+        return weighted(self, states, blocks)
+
+    def embedded(self, blocks: Blocks) -> Tensor:
+        """What the drafter reads `[examples, anchors, block, hidden]`: the roots, and masks behind them."""
+        embedded: Tensor = self.embedding[self.recipe.mask_token_id].expand(*blocks.tokens.shape, -1).clone()
         embedded[..., 0, :] = self.embedding[blocks.tokens[..., 0]]
-        states = block_states(self.model, blocks, embedded, self.table)[..., 1:, :]
-        known = blocks.known[..., 1:]
-        labels = blocks.tokens[..., 1:][known]
-        each, right = self.teacher.loss(states[known], labels, blocks.final[known], self.recipe.soft)
-        weight = self.weight.expand(known.shape)[known]
-        hits = torch.zeros(known.shape, device=self.device).masked_scatter_(known, right.float())
-        by_position = hits.sum((0, 1)) / known.sum((0, 1)).clamp(min=1)
-        numbers = {f"top1_{place}": rate for place, rate in enumerate(by_position[:SHOWN_POSITIONS], 1)}
-        numbers["chain"] = 1 + hits.cumprod(-1).sum(-1).mean()
-        return (each * weight).sum() / weight.sum(), numbers
+        return embedded
+
+
+def weighted(trainer: BlockTrainer, states: Tensor, blocks: Blocks) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss of `states` `[examples, anchors, block - 1, hidden]` that the target's head reads, earlier ones first,
+    and how often its best token is right."""
+    known = blocks.known[..., 1:]
+    labels = blocks.tokens[..., 1:][known]
+    each, right = trainer.teacher.loss(states[known], labels, blocks.final[known], trainer.recipe.soft)
+    weight = trainer.weight.expand(known.shape)[known]
+    hits = torch.zeros(known.shape, device=states.device).masked_scatter_(known, right.float())
+    by_position = hits.sum((0, 1)) / known.sum((0, 1)).clamp(min=1)
+    numbers = {f"top1_{place}": rate for place, rate in enumerate(by_position[:SHOWN_POSITIONS], 1)}
+    numbers["chain"] = 1 + hits.cumprod(-1).sum(-1).mean()
+    return (each * weight).sum() / weight.sum(), numbers

@@ -6,6 +6,7 @@ from decoding.training.block_diffusion import BlockRecipe
 from decoding.training.eagle3 import Eagle3Recipe
 from decoding.training.fit_loop import FitOptions
 from decoding.training.llama import LlamaRecipe
+from decoding.training.sequential_head import SequentialRecipe
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Profile:
     """Tokens read at once when features are made and kept; None where the target reads anew for every step."""
     block: BlockRecipe
     block_fit: FitOptions
+    sequential: SequentialRecipe
+    sequential_fit: FitOptions
     eagle3: Eagle3Recipe
     eagle3_fit: FitOptions
     llama: LlamaRecipe
@@ -38,6 +41,8 @@ PROFILES = {
         feature_tokens=2048,
         block=BlockRecipe(),
         block_fit=FitOptions(steps=3000, rate=1e-3),
+        sequential=SequentialRecipe(),
+        sequential_fit=FitOptions(steps=2000, rate=2e-3),
         eagle3=Eagle3Recipe(examples_per_step=4),
         eagle3_fit=FitOptions(steps=1200, rate=1e-3),
         llama=LlamaRecipe(examples_per_step=8),
@@ -51,6 +56,8 @@ PROFILES = {
         feature_tokens=None,
         block=BlockRecipe(block_size=16, examples_per_step=48, anchors=64),
         block_fit=FitOptions(steps=4000, rate=1e-3, save_every=500, log_every=50),
+        sequential=SequentialRecipe(),
+        sequential_fit=FitOptions(steps=3000, rate=2e-3, save_every=500, log_every=50),
         eagle3=Eagle3Recipe(test_steps=7, examples_per_step=48),
         eagle3_fit=FitOptions(steps=3000, rate=1e-3, save_every=500, log_every=50),
         llama=LlamaRecipe(layers=6, examples_per_step=128, negatives=8192),

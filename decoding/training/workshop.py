@@ -30,6 +30,7 @@ from decoding.training.overlap import SIZE, without_overlap
 from decoding.training.precision import product_dtype
 from decoding.training.profiles import Profile
 from decoding.training.scribe import Scribe
+from decoding.training.sequential_head import SequentialTrainer, export_beside
 from decoding.training.teacher import Teacher
 from decoding.training.trainer import Trainer, train
 from decoding.training.vocabulary import common_tokens, these_tokens
@@ -144,6 +145,24 @@ class Workshop:
         how = f"`python -m decoding train {kind}`{begun}, {options}"
         card = self._card(f"{kind} drafter of {self.target.name}", str(trainer.recipe), how, curve, measured)
         export_folder(out, trainer.published(), card.text())
+        return measured
+
+    def make_sequential_head(
+        self, drafter: Path, out: Path, steps: int | None, rate: float | None = None
+    ) -> dict[str, float]:
+        """Trains a sequential head for the block drafter in the folder `drafter` and writes both to `out`."""
+        torch.manual_seed(self.seed)
+        block, _ = self._recipe("block-diffusion", drafter)
+        assert isinstance(block, BlockTrainer)
+        trainer, options = SequentialTrainer(block, self.profile.sequential), self.profile.sequential_fit
+        options = replace(options, seed=self.seed, steps=steps or options.steps, rate=rate or options.rate)
+        title, folder = "sequential head", self.work / "sequential-head"
+        curve, measured = train(
+            trainer, self.examples, options, folder, title, self.target.device, f", for {drafter.name}"
+        )
+        how = f"`python -m decoding train sequential-head --begin-with {drafter.name}`, {options}"
+        card = self._card(f"Sequential head of {drafter.name}", str(trainer.recipe), how, curve, measured)
+        export_beside(drafter, out, trainer.published(), card)
         return measured
 
     def warm_matrix(self, out: Path) -> dict[str, float]:

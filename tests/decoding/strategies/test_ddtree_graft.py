@@ -15,6 +15,7 @@ from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
 from decoding.kernels.grafted_selection import Copied, Drafted, Plan, Weights, pop_plan
+from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import top_marginals
 from decoding.strategies import make_strategy
 from decoding.strategies.copying import LENGTHS, LOOKED_AT, MOST, Chain, CopiedText, CopyRates
@@ -31,8 +32,9 @@ class Case:
     """Random marginals, rows, copies and weights; `edges` says what they mean, in plain Python."""
 
     def __init__(
-        self, seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool = False, chain: int = 0
-    ) -> None:
+        self, seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool = False, chain: int = 0,
+        step: int = 0,
+    ) -> None:  # fmt: skip
         rng = np.random.default_rng(seed)
         width = min(width, vocab)
         chance = rng.integers(1, 4, (positions, width)) / 16 if ties else rng.dirichlet(np.ones(width), positions) * 0.9
@@ -53,10 +55,13 @@ class Case:
         least = rng.integers(1, 9, chain) / 8 if ties else rng.uniform(0.01, 1, chain)
         self.chain = rng.integers(0, vocab, chain)
         self.copied = Copied(self.chain.astype(np.int32), np.log(least).astype(np.float32))
+        shapes = (positions, 4), (step, 4), (positions, step), (vocab, step), (step, step), (vocab, step)
+        numbers = [rng.normal(0, 0.8, shape).astype(np.float32) for shape in shapes]
+        self.sequel = Sequel(*numbers) if step and positions else NO_SEQUEL
 
     def plan(self, budget: int, max_depth: int) -> Plan:
         by_token = np.argsort(self.token, axis=1).astype(np.int32)
-        drafted = Drafted(self.token, self.logprob, by_token)
+        drafted = Drafted(self.token, self.logprob, by_token, self.sequel)
         plan: Plan = pop_plan(self.root, drafted, self.rows, self.copied, self.weights, budget, max_depth)
         return plan
 
@@ -65,7 +70,7 @@ class Case:
         token, depth = (path[-1] if path else self.root), len(path)
         row = [successor for successor in self.rows[token].tolist() if successor >= 0]
         within = depth < len(self.token)
-        chance = dict(zip(self.token[depth].tolist(), self.logprob[depth].tolist(), strict=True)) if within else {}
+        chance = dict(zip(self.token[depth].tolist(), self.thought(path), strict=True)) if within else {}
         found = {}
         for successor, logprob in chance.items():
             band = int((logprob >= self.floor[1:]).sum())
@@ -78,6 +83,23 @@ class Case:
             following, least = int(self.chain[depth]), float(self.copied.weight[depth])
             found[following] = max(least, found.get(following, -np.inf))
         return found
+
+    def thought(self, path: Path) -> list[float]:
+        """Log-probabilities of the candidates below the node that `path` leads to: the recurrence from the root on."""
+        depth, sequel = len(path), self.sequel
+        logprob = self.logprob[depth].astype(np.float64)
+        if not len(sequel.states) or not path:
+            return logprob.tolist()
+        step = np.zeros(len(sequel.carry))
+        for position, token in enumerate((self.root, *path)):
+            total = sequel.state @ sequel.states[position] + sequel.place[position] + sequel.word[token]
+            total = total + sequel.carry @ step
+            step = total / (1 + np.exp(-total))
+        raised = logprob + sequel.column[self.token[depth]] @ step
+        last = slice(-max(len(logprob) // 4, 1), None)
+        raised -= raised.max()
+        beyond = max(1 - np.exp(logprob).sum(), 0) * np.exp(raised[last]).sum() / np.exp(logprob[last]).sum()
+        return (raised - np.log(np.exp(raised).sum() + beyond)).tolist()
 
 
 def paths_of(plan: Plan) -> list[Path]:
@@ -138,7 +160,7 @@ def heaviest(case: Case, budget: int, max_depth: int) -> float:
 @pytest.mark.parametrize("seed", range(30))
 def test_no_tree_is_heavier(seed: int) -> None:
     """Brute force over all trees, also those that are no first parts of a best-first order."""
-    case = Case(seed, vocab=5, positions=seed % 4, width=3, choices=seed % 3, chain=seed % 5)
+    case = Case(seed, vocab=5, positions=seed % 4, width=3, choices=seed % 3, chain=seed % 5, step=seed % 2 * 3)
     for budget in (1, 2, 4, 7):
         plan = check(case, budget, max_depth=3)
         assert np.exp(plan.score).sum() == pytest.approx(heaviest(case, budget, 3), rel=1e-5)
@@ -147,17 +169,18 @@ def test_no_tree_is_heavier(seed: int) -> None:
 @settings(max_examples=120, deadline=None)
 @given(
     seed=st.integers(0, 10**6), vocab=st.integers(1, 40), positions=st.integers(0, 6), width=st.integers(1, 30),
-    choices=st.integers(0, 8), ties=st.booleans(), chain=st.integers(0, 9), budget=st.integers(0, 80),
-    max_depth=st.integers(0, 9),
+    choices=st.integers(0, 8), ties=st.booleans(), chain=st.integers(0, 9), step=st.sampled_from([0, 5]),
+    budget=st.integers(0, 80), max_depth=st.integers(0, 9),
 )  # fmt: skip
 def test_any_plan(
-    seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool, chain: int, budget: int, max_depth: int
-) -> None:
-    case = Case(seed, vocab, positions, width, min(choices, vocab), ties, chain)
+    seed: int, vocab: int, positions: int, width: int, choices: int, ties: bool, chain: int, step: int, budget: int,
+    max_depth: int,
+) -> None:  # fmt: skip
+    case = Case(seed, vocab, positions, width, min(choices, vocab), ties, chain, step)
     plan = check(case, budget, max_depth)
     for smaller in {0, budget // 3, budget - 1} - {-1}:
         part = case.plan(smaller, max_depth)
-        for whole, head in zip(plan, part, strict=True):
+        for whole, head in zip(plan[:-1], part[:-1], strict=True):
             assert np.array_equal(whole[:smaller], head)
 
 
@@ -293,7 +316,7 @@ def test_planning_needs_only_the_best_of_each_position() -> None:
             few, all_of_them = (
                 GraftPlan(7, top_marginals(logits, k), rows, rates, budget, 9) for k in (columns(budget), vocab)
             )
-            for one, other in zip(few.plan, all_of_them.plan, strict=True):
+            for one, other in zip(few.plan[:-1], all_of_them.plan[:-1], strict=True):
                 np.testing.assert_array_equal(one, other)
 
 

@@ -14,6 +14,7 @@ from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.checkpoint import tensor_shapes
 from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.fitting import Fitting
+from decoding.drafters.sequential_head import FILE
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.models import load_causal_lm
 from decoding.training import profiles, scribe, workshop
@@ -24,6 +25,7 @@ from decoding.training.eagle3_copying import copies
 from decoding.training.fit_loop import FitOptions
 from decoding.training.llama import LlamaRecipe
 from decoding.training.profiles import Profile
+from decoding.training.sequential_head import CARD, SequentialRecipe
 from tests.decoding.training.material import LAYERS, chat_tokenizer, texts
 from tests.tiny_models import tiny_model
 
@@ -33,6 +35,7 @@ TINY = Profile(
     examples=40, look_alikes=40, max_new_tokens=16, rows=16, feature_tokens=200,
     block=BlockRecipe(layers=2, block_size=4, taps=(2, 4, 5, 6), mask_token_id=3, vocabulary=50, anchors=4),
     block_fit=STEPS,
+    sequential=SequentialRecipe(width=8), sequential_fit=STEPS,
     eagle3=Eagle3Recipe(draft_vocab=50, test_steps=2, examples_per_step=4), eagle3_fit=STEPS,
     llama=LlamaRecipe(hidden=16, layers=2, heads=4, intermediate=24, examples_per_step=4, vocabulary=50, negatives=8),
     llama_fit=STEPS,
@@ -125,6 +128,35 @@ def test_from_prompts_to_a_checkpoint(kind: str, place: Path, model: Any, capsys
     (place / "work" / kind / "checkpoint.pt").unlink(missing_ok=True)
     assert train(place, kind, out="anew") == 0
     assert (place / "anew" / kind / "SHA256SUMS").read_text() == (folder / "SHA256SUMS").read_text()
+
+
+def test_a_sequential_head_stands_beside_the_drafter_that_it_was_trained_for(
+    place: Path, model: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(place, "block-diffusion", out="drafter") == 0
+    drafter = place / "drafter" / "block-diffusion"
+    before = {path.name: path.read_bytes() for path in drafter.iterdir()}
+    assert train(place, "sequential-head", "--begin-with", str(drafter), out="head") == 0
+    assert last_line(capsys)["held_out"]["chain"] >= 1
+    folder = place / "head" / "sequential-head"
+    assert {path.name: path.read_bytes() for path in drafter.iterdir()} == before
+    assert all((folder / name).read_bytes() == content for name, content in before.items() if name != "SHA256SUMS")
+    assert FILE in (folder / "SHA256SUMS").read_text()
+    assert "python -m decoding train sequential-head --begin-with block-diffusion" in (folder / CARD).read_text()
+    embed, head = model.get_input_embeddings(), model.get_output_embeddings()
+    loaded = load_block_diffusion(folder, Fitting(VOCAB, 32, LAYERS, DTYPE), embed, head)
+    assert loaded.has_sequential_head
+    # Into the drafter's own folder, too; and a drafter that is trained anew loses a head that no longer fits.
+    assert main(["train", "sequential-head", "--begin-with", str(drafter), "--out", str(drafter), "--work",
+                 str(place / "work"), "--data", str(place / "data")]) == 0  # fmt: skip
+    assert (drafter / FILE).read_bytes() == (folder / FILE).read_bytes()
+    assert train(place, "block-diffusion", out="drafter") == 0
+    assert not (drafter / FILE).exists()
+
+
+def test_a_sequential_head_needs_its_drafter(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(place, "sequential-head") == 2
+    assert "--begin-with" in refused(capsys)
 
 
 def test_the_text_is_the_target_s_own_on_every_sort_of_prompt(place: Path, model: Any) -> None:
