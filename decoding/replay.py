@@ -34,8 +34,8 @@ from decoding.settings import Settings
 from decoding.strategies import make_strategy
 from decoding.strategies.base import Growth, Strategy
 from decoding.target import Target
-from decoding.tree import child_with_token
-from decoding.types import Ints, Marginals, Round, Summary, Tree, Verdict
+from decoding.tree import accepted_path
+from decoding.types import Ints, Marginals, Round, Summary, Verdict
 from decoding.verifiers.base import Verifier
 
 UNKNOWN = -1
@@ -91,17 +91,6 @@ def record(
         cat(listener.heard).unflatten(1, (len(taps), -1)) if taps else None,
         np.concatenate(listener.said) if opinions else None,
     )
-
-
-def accepted_path(tree: Tree, coming: Sequence[int]) -> list[int]:
-    """Nodes from the root down, 0 first, along which `tree` holds the tokens `coming` after its root."""
-    path = [0]
-    for token in coming:
-        child = child_with_token(tree, path[-1], token)
-        if child is None:
-            break
-        path.append(child)
-    return path
 
 
 def require_replayable(drafter: Drafter) -> None:

@@ -1,5 +1,7 @@
 """Pure tree arithmetic on numpy. Every function takes parent arrays as `types.Tree` holds them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,6 +77,17 @@ def child_with_token(tree: Tree, node: int, token: int) -> int | None:
     """The child of `node` that holds `token`, or None."""
     found = np.flatnonzero((tree.parent == node) & (tree.token == token))
     return int(found[0]) if len(found) else None
+
+
+def accepted_path(tree: Tree, coming: Sequence[int]) -> list[int]:
+    """Nodes from the root down, 0 first, along which `tree` holds the tokens `coming` after its root."""
+    path = [0]
+    for token in coming:
+        child = child_with_token(tree, path[-1], token)
+        if child is None:
+            break
+        path.append(child)
+    return path
 
 
 class TreeBuilder:

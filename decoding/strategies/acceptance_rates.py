@@ -7,8 +7,12 @@ from numpy.typing import NDArray
 
 BINS = 12
 """Bin b holds path weights from 2^-(b + 1) to 2^-b; the last one all that are smaller."""
-PRIOR = 0.5
-"""Accepted nodes of each bin that are believed to have been seen before the first, as many as their weights said."""
+PRIOR_SHARE = np.array([0.88, 0.75, 0.75, 0.75, *[1.0] * (BINS - 4)])
+"""What weights of each bin are believed to be worth before the first round; smoothed from 40 greedy answers of the
+default target to training prompts: paths that were planned as likely come true less often than the product of their
+edges, for what ends one edge ends the next."""
+PRIOR = np.array([*[12.0] * 4, *[0.5] * (BINS - 4)])
+"""How much weight of each bin is believed to have been seen by then."""
 MEMORY = 200.0
 """Rounds after which an old one counts 1/e."""
 
@@ -23,8 +27,8 @@ class AcceptanceRates:
     """
 
     def __init__(self) -> None:
-        self._accepted = np.full(BINS, PRIOR)
-        self._promised = np.full(BINS, PRIOR)
+        self._promised = PRIOR.copy()
+        self._accepted = PRIOR * PRIOR_SHARE
 
     def correct(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Chances of acceptance for log-weights `score` (nats), at most 1."""
@@ -36,13 +40,19 @@ class AcceptanceRates:
         """Counts the nodes of one round."""
         place = _bin(score)
         keep = np.exp(-1.0 / MEMORY)
-        self._promised = PRIOR + keep * (self._promised - PRIOR) + np.bincount(place, np.exp(score), BINS)
-        self._accepted = PRIOR + keep * (self._accepted - PRIOR) + np.bincount(place[accepted], minlength=BINS)
+        self._promised = _kept(self._promised, PRIOR, keep) + np.bincount(place, np.exp(score), BINS)
+        self._accepted = _kept(self._accepted, PRIOR * PRIOR_SHARE, keep) + np.bincount(place[accepted], minlength=BINS)
 
     def as_json(self) -> list[float]:
         """For a decision: the factor of every bin."""
         factors: list[float] = np.round(self._accepted / self._promised, 3).tolist()
         return factors
+
+
+def _kept(seen: NDArray[np.float64], prior: Any, keep: float) -> NDArray[np.float64]:
+    """The prior does not fade."""
+    kept: NDArray[np.float64] = prior + keep * (seen - prior)
+    return kept
 
 
 def _bin(score: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -14,15 +14,27 @@ from decoding.settings import Settings, option
 from decoding.strategies.acceptance_rates import AcceptanceRates, Choice, best_budget, rate_curve
 from decoding.strategies.base import Growth, Strategy
 from decoding.strategies.copying import NO_CHAIN, Chain, CopiedText
-from decoding.strategies.graft_plan import NO_MARGINALS, NO_ROWS, GraftPlan, Rates, columns, successor_rows
+from decoding.strategies.graft_plan import (
+    NO_MARGINALS,
+    NO_ROWS,
+    GraftPlan,
+    Rates,
+    columns,
+    said_after_root,
+    successor_rows,
+)
+from decoding.tree import accepted_path
 from decoding.types import Ints, Marginals, Tree, Verdict
 
-FIRST_DRAFTS = 6
-"""Rounds that draft before it is judged whether drafting pays."""
+PROMISED = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
+"""What drafts are worth is kept apart by how many accepted tokens retrieval promised without them: least numbers of all
+classes but the first."""
+PRIOR_WORTH, PRIOR_DRAFTS = 0.5, 6
+"""Tokens that drafts of every class are believed to be worth at first, and how many drafts that belief counts."""
 PROBE_EVERY = 24
-"""Where drafting does not pay, it is tried again after so many rounds."""
+"""Where drafting does not pay, it is tried again after so many rounds of the class."""
 MEMORY = 40.0
-"""Drafted rounds after which an old one counts 1/e in what drafting brings."""
+"""Rounds after which an old one counts 1/e in the pace of the run, and a draft in what drafts are worth."""
 LEAST_REACH = 64
 """Nodes that a plan can hold at least: more are planned only where large trees have paid."""
 
@@ -45,8 +57,9 @@ class Auto(Strategy[AutoSettings]):
     with the most expected tokens (corrected by `AcceptanceRates`) per millisecond (`RoundCosts`, at the present length
     of the context) is verified. That includes none: a plain step.
 
-    Before it drafts, it plans with retrieval alone, which costs no draft. Where that promises more tokens per second
-    than drafted rounds have lately brought, nothing is drafted; now and then drafting is tried again.
+    Before it drafts, it plans with retrieval alone, which costs no draft. After a drafted round the text says what that
+    plan would have been worth, too. Where retrieval promises so much that the tokens which drafts added were fewer than
+    the run brings in the time that they took, nothing is drafted; now and then drafting is tried again.
     """
 
     name = "auto"
@@ -61,11 +74,14 @@ class Auto(Strategy[AutoSettings]):
     def __init__(self, settings: AutoSettings) -> None:
         super().__init__(settings)
         self._drafting, self._retrieving = _Way(), _Way()
-        self._yield = _DraftYield()
+        self._pace = _Pace()
+        self._worth = _DraftWorth()
         self._reach = LEAST_REACH
         self._text = CopiedText()
         self._context = 0
         self._round: _Round | None = None
+        self._without: _Round | None = None
+        """What would have been verified without the draft."""
 
     @property
     def max_nodes(self) -> int:
@@ -100,7 +116,8 @@ class Auto(Strategy[AutoSettings]):
         rows = successor_rows(retrieval, self.title) if self.settings.retrieve else NO_ROWS
         chain = self._text.chain(root) if self.settings.retrieve and self.settings.copy else NO_CHAIN
         chosen = self._consider(self._retrieving, root, NO_MARGINALS, NO_SEQUEL, rows, chain, max_depth, costs)
-        drafts = max_depth > 0 and self._yield.pays(chosen.choice.tokens_per_second)
+        drafts = max_depth > 0 and self._worth.pays(chosen.choice.expected_accepted)
+        self._without = chosen if drafts else None
         if drafts:
             marginals = drafter.marginals(root, k=columns(self.reach))
             sequel = drafter.sequel() if self.settings.follow else NO_SEQUEL
@@ -124,10 +141,21 @@ class Auto(Strategy[AutoSettings]):
         if way is self._drafting:  # what retrieval would have been worth shows without its being tried
             plan.teach(self._retrieving.rates, tree, verdict, drafted=False)
         accepted = np.isin(np.arange(1, len(tree)), verdict.path)
-        if self.settings.calibrate:
-            way.acceptance.learn(plan.plan.score[: tree.drafted], accepted)
-        self._yield.learn(way is self._drafting, len(verdict.path), choice.milliseconds)
-        self._round = None
+        way.acceptance.learn(plan.plan.score[: tree.drafted], accepted)
+        if self._without is not None:
+            self._judge_draft(self._without, choice, said_after_root(tree, verdict), len(verdict.path))
+        self._pace.learn(len(verdict.path), choice.milliseconds)
+        self._round = self._without = None
+
+    def _judge_draft(self, without: "_Round", choice: Choice, said: list[int], tokens: int) -> None:
+        """What a draft added: tokens, less those that the run brings in the time that it took; and what came true of
+        the plan without it, as far as the text is known."""
+        nodes, plan = without.choice.nodes, without.plan.plan
+        alone = accepted_path(without.plan.tree(nodes), said)
+        longer = choice.milliseconds - without.choice.milliseconds
+        self._worth.learn(without.choice.expected_accepted, tokens - len(alone) - self._pace.rate * longer)
+        known = plan.depth[:nodes] < len(said)
+        self._retrieving.acceptance.learn(plan.score[:nodes][known], np.isin(np.arange(1, nodes + 1), alone)[known])
 
     def _known_costs(self) -> RoundCosts:
         if self.costs is None:
@@ -149,7 +177,8 @@ class Auto(Strategy[AutoSettings]):
         costs: RoundCosts,
     ) -> "_Round":
         plan = GraftPlan(root, marginals, rows, way.rates, self.reach, max_depth, chain, sequel)
-        chance = way.acceptance.correct(plan.plan.score)
+        score = plan.plan.score
+        chance = way.acceptance.correct(score) if self.settings.calibrate else np.exp(score)
         milliseconds = costs.verify(self._context, len(chance)) + costs.beside_ms
         if way is self._drafting:
             milliseconds = milliseconds + costs.draft(self._context)
@@ -182,25 +211,42 @@ class _Round(NamedTuple):
     curve: dict[str, Any]
 
 
-class _DraftYield:
-    """Tokens per second that drafted rounds have brought lately, by the table's costs."""
+class _Pace:
+    """Tokens per millisecond that rounds have brought lately, by the table's costs."""
 
     def __init__(self) -> None:
         self._tokens = self._milliseconds = 0.0
-        self._drafts = self._since = 0
 
-    def pays(self, otherwise: float) -> bool:
-        """Whether to draft, where `otherwise` tokens per second are expected without it."""
-        if self._drafts < FIRST_DRAFTS or self._since >= PROBE_EVERY:
-            return True
-        return 1000.0 * self._tokens / self._milliseconds >= otherwise
+    @property
+    def rate(self) -> float:
+        """0 before the first round."""
+        return self._tokens / self._milliseconds if self._tokens else 0.0
 
-    def learn(self, drafted: bool, tokens: int, milliseconds: float) -> None:
+    def learn(self, tokens: int, milliseconds: float) -> None:
         """Counts a round; the bonus is among the `tokens`."""
-        if not drafted:
-            self._since += 1
-            return
-        self._drafts, self._since = self._drafts + 1, 0
         keep = np.exp(-1.0 / MEMORY)
         self._tokens = keep * self._tokens + tokens
         self._milliseconds = keep * self._milliseconds + milliseconds
+
+
+class _DraftWorth:
+    """What drafts have lately been worth, in tokens, for each class of `PROMISED`."""
+
+    def __init__(self) -> None:
+        classes = len(PROMISED) + 1
+        self._worth = np.full(classes, PRIOR_WORTH)
+        self._drafts = np.full(classes, PRIOR_DRAFTS)
+        self._since = np.zeros(classes)
+
+    def pays(self, promised: float) -> bool:
+        """Whether to draft, where retrieval promises so many accepted tokens."""
+        place = np.searchsorted(PROMISED, promised, side="right")
+        pays = bool(self._worth[place] > 0 or self._since[place] >= PROBE_EVERY)
+        self._since[place] = 0 if pays else self._since[place] + 1
+        return pays
+
+    def learn(self, promised: float, worth: float) -> None:
+        """Counts a draft."""
+        place = np.searchsorted(PROMISED, promised, side="right")
+        self._drafts[place] += 1
+        self._worth[place] += (worth - self._worth[place]) / min(self._drafts[place], MEMORY)

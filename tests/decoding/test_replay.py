@@ -17,14 +17,14 @@ from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
 from decoding.loop import Request, decode
 from decoding.metrics import accepted_per_round, tokens_per_round
-from decoding.replay import UNKNOWN, Recording, accepted_path, record, replay
+from decoding.replay import UNKNOWN, Recording, record, replay
 from decoding.sampling import Sampling
 from decoding.scores import TreeScores
 from decoding.strategies import make_strategy
 from decoding.strategies.ar import ARSettings
 from decoding.strategies.base import Growth, Strategy
 from decoding.target import Target
-from decoding.tree import TreeBuilder, cumulative_logprob, path_to
+from decoding.tree import TreeBuilder, accepted_path, cumulative_logprob, path_to
 from decoding.types import Round, Summary, Tree
 from decoding.verifiers import make_verifier
 from decoding.verifiers.sample_match import SampleMatch

@@ -11,14 +11,13 @@ import pytest
 from decoding.bench.calibration import Calibration
 from decoding.bench.marginals_as_steps import MarginalsAsSteps
 from decoding.drafters.base import Observation, OnePassDrafter
-from decoding.replay import accepted_path
 from decoding.settings import options_of
 from decoding.strategies import STRATEGIES, make_strategy
 from decoding.strategies.best_first import best_prefixes
 from decoding.strategies.ddtree import tree_of
 from decoding.strategies.graft_gates import DEFAULT_BLOCK_THRESHOLD, PAPER_THRESHOLDS
 from decoding.trace import Trace, read_trace
-from decoding.tree import cumulative_logprob
+from decoding.tree import accepted_path, cumulative_logprob
 from decoding.types import Marginals, Tree
 from tests.workbench.browser import chromium
 from tests.workbench.replay_engine import WELCOME
