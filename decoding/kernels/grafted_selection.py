@@ -13,6 +13,10 @@ from decoding.kernels.sequel import Sequel, corrected, look_ahead, take_step
 from decoding.types import Floats, Ints
 
 NONE = -1
+LIKELIEST = 24
+"""Candidates of a position that a sequential head is asked about."""
+ASKED = 256
+"""Nodes of a plan, the heaviest ones, whose children it is asked about; those of the others are the position's."""
 
 
 class Drafted(NamedTuple):
@@ -68,9 +72,9 @@ class Plan(NamedTuple):
     score: NDArray[np.float64]
     """Log-weight (nats) of the path from the root: its edges added up, the first one first."""
     believed: Floats
-    """What the drafter thought of the candidates of each position, log-probabilities (nats): `[positions, k]`; with a
-    sequential head `[nodes + 1, k]`, of the children of the root and of every node, NaN where they were not asked
-    for."""
+    """`[nodes, kept]` what the sequential head says of the likeliest candidates below every node, log-probabilities
+    (nats) in the order of the marginals; no rows for what it was not asked about (without a head: nothing), and NaN
+    first where it knows nothing."""
 
 
 class _Given(NamedTuple):
@@ -80,10 +84,12 @@ class _Given(NamedTuple):
     successors: Ints
     copied: Copied
     weights: Weights
+    marginal: Floats
+    """`[positions, k]` as `drafted.logprob`."""
     believed: Floats
     """As in `Plan`; a node's is written when it is popped."""
     steps: Floats
-    """`[nodes + 1, width]` of the sequential head, likewise."""
+    """`[nodes + 1, width]` of the sequential head, the root's first."""
     ahead: Floats
     """`[positions, width]` of the same."""
 
@@ -173,45 +179,44 @@ def pop_plan(
             _offer_children(_above(count, numbers, scores), given, pool)
         count += 1
     plan = numbers[:, :count]
-    believed = given.believed[: count + 1] if _follows(drafted) else given.believed
+    believed = given.believed[: min(count, len(given.believed))]
     return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count], believed)
 
 
 @compiled
-def _follows(drafted: Drafted) -> bool:
-    """Whether what is thought of a node's children depends on more than its depth."""
-    return len(drafted.sequel.states) > 0
+def _new_beliefs(drafted: Drafted, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """The last four of what is given."""
+    ahead, marginal = look_ahead(drafted.sequel), drafted.logprob.copy()
+    asked = min(budget, ASKED) if len(ahead) > 0 else 0
+    believed = np.empty((asked, min(drafted.token.shape[1], LIKELIEST)), np.float32)
+    for place in range(asked if believed.shape[1] > 0 else 0):
+        believed[place, 0] = np.nan
+    return marginal, believed, np.empty((asked + 1, ahead.shape[1]), np.float32), ahead
 
 
 @compiled
-def _new_beliefs(drafted: Drafted, budget: int) -> tuple[Floats, Floats, Floats]:
-    """The last three of what is given."""
-    ahead = look_ahead(drafted.sequel)
-    if not _follows(drafted):
-        return drafted.logprob.copy(), ahead, ahead
-    believed = np.full((budget + 1, drafted.token.shape[1]), np.nan, np.float32)
-    return believed, np.empty((budget + 1, ahead.shape[1]), np.float32), ahead
+def _follows(above: _Above, given: _Given) -> bool:
+    """Whether the sequential head is asked about a node's children: the drafter has read the root."""
+    return 0 <= above.place < len(given.believed)
 
 
 @compiled
 def _thought(above: _Above, given: _Given) -> Floats:
-    """What the drafter thinks of the candidates below a node, `[k]`."""
-    return given.believed[above.place + 1 if _follows(given.drafted) else above.depth]
+    """What the drafter thinks of the candidates below a node: of all, or of the likeliest."""
+    return given.believed[above.place] if _follows(above, given) else given.marginal[above.depth]
 
 
 @compiled
 def _think(above: _Above, given: _Given) -> None:
     """Asks the sequential head of a node's children, where there is one."""
-    drafted = given.drafted
-    if _follows(drafted) and above.depth < len(drafted.token):
-        node = above.place + 1
-        before = given.steps[above.over + 1, : 0 if above.place == NONE else given.steps.shape[1]]
-        take_step(drafted.sequel, given.ahead[above.depth], above.token, before, given.steps[node])
-        token, logprob = drafted.token[above.depth], drafted.logprob[above.depth]
-        if above.place == NONE:  # the drafter has read the root
-            given.believed[node] = logprob
-        else:
-            corrected(drafted.sequel, given.steps[node], token, logprob, given.believed[node])
+    drafted, place = given.drafted, above.place
+    if len(given.believed) == 0 or place >= len(given.believed) or above.depth >= len(drafted.token):
+        return
+    before = given.steps[above.over + 1, : 0 if place == NONE else given.steps.shape[1]]
+    take_step(drafted.sequel, given.ahead[above.depth], above.token, before, given.steps[place + 1])
+    if place != NONE:
+        corrected(drafted.sequel, given.steps[place + 1], drafted.token[above.depth], given.marginal[above.depth],
+                  given.believed[place])  # fmt: skip
 
 
 @compiled
@@ -285,27 +290,27 @@ def _offer_drafted(above: _Above, last: int, given: _Given, pool: _Pool) -> None
     is not copied."""
     drafted, successors, depth = given.drafted, given.successors, above.depth
     following = _following(above, given.copied)
-    positions, width = drafted.token.shape
-    if depth >= positions:
+    if depth >= len(drafted.token):
         return
-    known, thought = _has_row(above, successors), _thought(above, given)
-    rank = _next_likely(thought, last, given)
+    known, thought, falling = _has_row(above, successors), _thought(above, given), not _follows(above, given)
+    width = len(thought)
+    rank = _next_likely(thought, last, falling)
     while rank < width and (
         drafted.token[depth, rank] == following
         or (known and _holds(successors, above.token, drafted.token[depth, rank]))
     ):
-        rank = _next_likely(thought, rank, given)
+        rank = _next_likely(thought, rank, falling)
     if rank < width and thought[rank] > -np.inf:
         edge = _drafted_edge(thought[rank], given.weights, known)
         _add(pool, above, rank, drafted.token[depth, rank], rank, edge)
 
 
 @compiled
-def _next_likely(thought: Floats, last: int, given: _Given) -> int:
+def _next_likely(thought: Floats, last: int, falling: bool) -> int:
     """The rank of the likeliest candidate behind that of rank `last` (-1: of all), the lower rank first among equals;
-    the number of candidates where none is left."""
+    the number of candidates where none is left. They may be known to be in falling order."""
     width = len(thought)
-    if not _follows(given.drafted):
+    if falling:
         return last + 1
     best = width
     for rank in range(width):
@@ -384,8 +389,8 @@ def _ranked(above: _Above, given: _Given, token: int) -> tuple[int, int]:
     drafted, depth = given.drafted, above.depth
     if depth >= drafted.token.shape[0]:
         return NONE, NONE
-    rank = _draft_rank(drafted, depth, token)
-    band = 0 if rank == NONE else band_of(_thought(above, given)[rank], given.weights.floor)
+    rank, thought = _draft_rank(drafted, depth, token), _thought(above, given)
+    band = 0 if rank == NONE or rank >= len(thought) else band_of(thought[rank], given.weights.floor)
     return (NONE if band == 0 else rank), band
 
 

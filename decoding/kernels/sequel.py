@@ -5,11 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from decoding.kernels import compiled, compiled_with
+from decoding.kernels.rows import split_exponentials
 from decoding.types import Floats, Ints
 
-ONE = np.float32(1.0)
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
+LARGEST = np.float32(80.0)
+"""exp(80) is still a float32."""
 TAIL = 4
-"""What lies beyond the kept candidates changes on the mean as the last of so many parts of them."""
+"""What lies beyond the candidates that are asked about changes as the last of so many parts of them."""
 
 
 class Sequel(NamedTuple):
@@ -55,41 +58,54 @@ def look_ahead(sequel: Sequel) -> Floats:
 def take_step(sequel: Sequel, ahead: Floats, token: int, before: Floats, step: Floats) -> None:
     """Writes the step `[width]` that speaks of a node's children: silu of what lies `ahead` at their position, the
     node's `token` and the step `before`, that of the node itself, add up to. The root has none before it: no number."""
-    for i in range(len(step)):
-        total = ahead[i] + sequel.word[token, i]
-        if len(before) > 0:
-            total += dot(sequel.carry[i], before)
-        step[i] = total / (ONE + np.exp(-total))
+    width = len(step)
+    for i in range(width):
+        step[i] = ahead[i] + sequel.word[token, i]
+    if len(before) > 0:
+        for i in range(width):
+            step[i] += dot(sequel.carry[i], before)
+    turned, power = np.empty(width, np.float32), np.empty(width, np.float32)
+    for i in range(width):
+        turned[i] = min(-step[i], LARGEST)
+    _exponentials(turned, ZERO, power)
+    for i in range(width):
+        step[i] /= ONE + power[i]
+
+
+@compiled
+def _exponentials(values: Floats, peak: float, out: Floats) -> None:
+    """Writes `exp(values - peak)`, none of it above exp(`LARGEST`)."""
+    exponent, rest = np.empty(len(values), np.int32), np.empty(len(values), np.float32)
+    power = exponent.view(np.float32)
+    split_exponentials(values, peak, exponent, rest)
+    for i in range(len(values)):
+        out[i] = power[i] * rest[i]
 
 
 @compiled
 def corrected(sequel: Sequel, step: Floats, token: Ints, logprob: Floats, out: Floats) -> None:
-    """Writes the log-probabilities (nats) that a `step` makes of those of the candidates `token` and `logprob`, `[k]`.
+    """Writes the log-probabilities (nats) that a `step` makes of those of the first of the candidates `token` and
+    `logprob` `[k]`, which fall: as many as there is room for in `out`.
 
-    They are normalised over the vocabulary, of which only the candidates are known: the mass of the others is taken
-    to change as that of the least likely of them do on the mean.
+    They are normalised over the vocabulary, of which only these are asked about: the mass of all others is taken to
+    change as that of the last part of them does.
     """
-    count = len(token)
-    peak, mass = np.float32(-np.inf), 0.0
+    count, peak = len(out), np.float32(-np.inf)
     for place in range(count):
-        mass += np.exp(np.float64(logprob[place]))
         out[place] = logprob[place] + dot(sequel.column[token[place]], step)
         peak = max(peak, out[place])
     if peak == -np.inf:
         return
-    total = _rest(mass, logprob, out, peak)
+    chance, raised = np.empty(count, np.float32), np.empty(count, np.float32)
+    _exponentials(logprob[:count], ZERO, chance)
+    _exponentials(out, peak, raised)
+    mass, total, before, after, last = 0.0, 0.0, 0.0, 0.0, count - max(count // TAIL, 1)
     for place in range(count):
-        total += np.exp(np.float64(out[place] - peak))
-    normaliser = np.float32(np.float64(peak) + np.log(total))
+        mass, total = mass + chance[place], total + raised[place]
+        if place >= last:
+            before, after = before + chance[place], after + raised[place]
+    if before > 0.0:
+        total += max(1.0 - mass, 0.0) * after / before
+    normaliser = peak + np.float32(np.log(total))
     for place in range(count):
         out[place] = min(out[place] - normaliser, np.float32(0.0))
-
-
-@compiled
-def _rest(mass: float, logprob: Floats, raised: Floats, peak: float) -> float:
-    """What the candidates leave of the whole `mass`, changed as the last part of them are; divided by exp(`peak`)."""
-    count, before, after = len(logprob), 0.0, 0.0
-    for place in range(count - max(count // TAIL, 1), count):
-        before += np.exp(np.float64(logprob[place]))
-        after += np.exp(np.float64(raised[place] - peak))
-    return max(1.0 - mass, 0.0) * after / before if before > 0.0 else 0.0

@@ -64,7 +64,6 @@ class GraftPlan:
         self.plan: Plan = pop_plan(root, drafted, self._rows, copied, weights, budget, max(max_depth, 0))
         self._seen = np.array(self._rows[np.concatenate([[root], self.plan.token])])
         self._rates = rates.hits
-        self._follows = len(sequel.states) > 0
 
     def head(self, count: int) -> Plan:
         """The first `count` nodes."""
@@ -90,8 +89,9 @@ class GraftPlan:
         token[1:], parent[1:] = plan.token, plan.parent + 1
         drafted = plan.draft_rank >= 0
         logprob[1:] = np.nan
-        asked = plan.parent + 1 if self._follows else plan.depth
-        logprob[1:][drafted] = plan.believed[asked[drafted], plan.draft_rank[drafted]]
+        logprob[1:][drafted] = self.marginals.logprob[plan.depth[drafted], plan.draft_rank[drafted]]
+        followed = drafted & (plan.parent >= 0) & (plan.parent < len(plan.believed))
+        logprob[1:][followed] = plan.believed[plan.parent[followed], plan.draft_rank[followed]]
         source[1:] = np.where(drafted, Source.DRAFT, Source.RETRIEVAL)
         return Tree(token, parent, logprob, source)
 
@@ -143,8 +143,10 @@ class GraftPlan:
         where it was not asked."""
         if depth >= len(self.marginals.token):
             return ()
-        believed = self.plan.believed[node if self._follows else depth]
-        return None if np.isnan(believed[0]) else (self.marginals.token[depth], believed)
+        if not 0 < node <= len(self.plan.believed):
+            return self.marginals.token[depth], np.array(self.marginals.logprob[depth])
+        believed = self.plan.believed[node - 1]
+        return None if np.isnan(believed[0]) else (self.marginals.token[depth, : len(believed)], believed)
 
 
 def said_after_root(tree: Tree, verdict: Verdict) -> list[int]:

@@ -14,7 +14,7 @@ from decoding.drafters.base import Observation
 from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
-from decoding.kernels.grafted_selection import Copied, Drafted, Plan, Weights, pop_plan
+from decoding.kernels.grafted_selection import ASKED, LIKELIEST, Copied, Drafted, Plan, Weights, pop_plan
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import top_marginals
 from decoding.strategies import make_strategy
@@ -70,7 +70,7 @@ class Case:
         token, depth = (path[-1] if path else self.root), len(path)
         row = [successor for successor in self.rows[token].tolist() if successor >= 0]
         within = depth < len(self.token)
-        chance = dict(zip(self.token[depth].tolist(), self.thought(path), strict=True)) if within else {}
+        chance = dict(zip(self.token[depth].tolist(), self.thought(path), strict=False)) if within else {}
         found = {}
         for successor, logprob in chance.items():
             band = int((logprob >= self.floor[1:]).sum())
@@ -95,7 +95,8 @@ class Case:
             total = sequel.state @ sequel.states[position] + sequel.place[position] + sequel.word[token]
             total = total + sequel.carry @ step
             step = total / (1 + np.exp(-total))
-        raised = logprob + sequel.column[self.token[depth]] @ step
+        logprob = logprob[:LIKELIEST]
+        raised = logprob + sequel.column[self.token[depth, :LIKELIEST]] @ step
         last = slice(-max(len(logprob) // 4, 1), None)
         raised -= raised.max()
         beyond = max(1 - np.exp(logprob).sum(), 0) * np.exp(raised[last]).sum() / np.exp(logprob[last]).sum()
@@ -168,7 +169,7 @@ def test_no_tree_is_heavier(seed: int) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(
-    seed=st.integers(0, 10**6), vocab=st.integers(1, 40), positions=st.integers(0, 6), width=st.integers(1, 30),
+    seed=st.integers(0, 10**6), vocab=st.integers(1, 80), positions=st.integers(0, 6), width=st.integers(1, 60),
     choices=st.integers(0, 8), ties=st.booleans(), chain=st.integers(0, 9), step=st.sampled_from([0, 5]),
     budget=st.integers(0, 80), max_depth=st.integers(0, 9),
 )  # fmt: skip
@@ -182,6 +183,21 @@ def test_any_plan(
         part = case.plan(smaller, max_depth)
         for whole, head in zip(plan[:-1], part[:-1], strict=True):
             assert np.array_equal(whole[:smaller], head)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beyond_the_heaviest_nodes_the_position_speaks(seed: int) -> None:
+    case = Case(seed, vocab=8, positions=6, width=6, choices=0, step=5)
+    plan = case.plan(4 * ASKED, 6)
+    assert len(plan.believed) == ASKED
+    paths = paths_of(plan)
+    for place in range(ASKED, len(paths)):
+        above, rank = int(plan.parent[place]), plan.draft_rank[place]
+        edge = plan.score[place] - (plan.score[above] if above >= 0 else 0.0)
+        asked = 0 <= above < ASKED
+        expected = case.thought(paths[above])[rank] if asked else case.logprob[plan.depth[place], rank]
+        assert edge == pytest.approx(expected, abs=1e-5)
+    assert (plan.parent >= ASKED).any()
 
 
 VOCAB = 60
