@@ -27,6 +27,8 @@ ONE_PASS = (
     Config("ddtree 32", "ddtree", {"budget": 32}),
     Config("ddtree 64", "ddtree", {"budget": 64}),
     Config("ddtree 128", "ddtree", {"budget": 128}),
+    Config("in sequence 8", "ddtree-graft", {"budget": 8, "retrieve": False}),  # DDTree's where there is no such head
+    Config("in sequence 32", "ddtree-graft", {"budget": 32, "retrieve": False}),
     Config("with grafts 16", "ddtree-graft", {"budget": 16}),
     Config("with grafts 64", "ddtree-graft", {"budget": 64}),
     Config("grafts alone 16", "ddtree-graft", {"budget": 16, "draft": False}),

@@ -26,15 +26,17 @@ from decoding.strategies.graft_plan import (
 from decoding.tree import accepted_path
 from decoding.types import Ints, Marginals, Tree, Verdict
 
-PROMISED = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-"""What drafts are worth is kept apart by how many accepted tokens retrieval promised without them: least numbers of all
-classes but the first."""
+MATCHED = np.array([1, 12])
+"""What drafts are worth is kept apart by how long the match is after which the text repeats itself: the least lengths
+of all classes but the first, in which nothing is copied."""
+JUDGED = 4
+"""One drafted round in so many is set against what would have been verified without its draft."""
 PRIOR_WORTH, PRIOR_DRAFTS = 0.5, 6
-"""Tokens that drafts of every class are believed to be worth at first, and how many drafts that belief counts."""
+"""Tokens that drafts of every class are believed to be worth at first, and how many judged ones that belief counts."""
 PROBE_EVERY = 24
 """Where drafting does not pay, it is tried again after so many rounds of the class."""
 MEMORY = 40.0
-"""Rounds after which an old one counts 1/e in the pace of the run, and a draft in what drafts are worth."""
+"""Rounds after which an old one counts 1/e in the pace of the run, and judged drafts in what drafts are worth."""
 LEAST_REACH = 64
 """Nodes that a plan can hold at least: more are planned only where large trees have paid."""
 
@@ -57,9 +59,9 @@ class Auto(Strategy[AutoSettings]):
     with the most expected tokens (corrected by `AcceptanceRates`) per millisecond (`RoundCosts`, at the present length
     of the context) is verified. That includes none: a plain step.
 
-    Before it drafts, it plans with retrieval alone, which costs no draft. After a drafted round the text says what that
-    plan would have been worth, too. Where retrieval promises so much that the tokens which drafts added were fewer than
-    the run brings in the time that they took, nothing is drafted; now and then drafting is tried again.
+    Now and then a drafted round is set against the plan that retrieval alone would have made, of which the text says
+    what it would have been worth, too. Where matches are so long that the tokens which drafts added were fewer than the
+    run brings in the time that they took, nothing is drafted; sometimes drafting is tried again.
     """
 
     name = "auto"
@@ -115,10 +117,13 @@ class Auto(Strategy[AutoSettings]):
         costs = self._known_costs()
         rows = successor_rows(retrieval, self.title) if self.settings.retrieve else NO_ROWS
         chain = self._text.chain(root) if self.settings.retrieve and self.settings.copy else NO_CHAIN
-        chosen = self._consider(self._retrieving, root, NO_MARGINALS, NO_SEQUEL, rows, chain, max_depth, costs)
-        drafts = max_depth > 0 and self._worth.pays(chosen.choice.expected_accepted)
-        self._without = chosen if drafts else None
-        if drafts:
+        drafts = max_depth > 0 and self._worth.pays(chain.matched)
+        judges = drafts and self._worth.wants(chain.matched)
+        chosen = None
+        if judges or not drafts:
+            chosen = self._consider(self._retrieving, root, NO_MARGINALS, NO_SEQUEL, rows, chain, max_depth, costs)
+        self._without = chosen if judges else None
+        if drafts or chosen is None:
             marginals = drafter.marginals(root, k=columns(self.reach))
             sequel = drafter.sequel() if self.settings.follow else NO_SEQUEL
             chosen = self._consider(self._drafting, root, marginals, sequel, rows, chain, max_depth, costs)
@@ -153,7 +158,7 @@ class Auto(Strategy[AutoSettings]):
         nodes, plan = without.choice.nodes, without.plan.plan
         alone = accepted_path(without.plan.tree(nodes), said)
         longer = choice.milliseconds - without.choice.milliseconds
-        self._worth.learn(without.choice.expected_accepted, tokens - len(alone) - self._pace.rate * longer)
+        self._worth.learn(without.plan.chain.matched, tokens - len(alone) - self._pace.rate * longer)
         known = plan.depth[:nodes] < len(said)
         self._retrieving.acceptance.learn(plan.score[:nodes][known], np.isin(np.arange(1, nodes + 1), alone)[known])
 
@@ -230,23 +235,34 @@ class _Pace:
 
 
 class _DraftWorth:
-    """What drafts have lately been worth, in tokens, for each class of `PROMISED`."""
+    """What drafts have lately been worth, in tokens, for each class of `MATCHED`."""
 
     def __init__(self) -> None:
-        classes = len(PROMISED) + 1
+        classes = len(MATCHED) + 1
         self._worth = np.full(classes, PRIOR_WORTH)
-        self._drafts = np.full(classes, PRIOR_DRAFTS)
-        self._since = np.zeros(classes)
+        self._judged = np.full(classes, PRIOR_DRAFTS)
+        self._since = np.zeros(classes, int)
+        """Rounds since drafts of the class were last judged."""
 
-    def pays(self, promised: float) -> bool:
-        """Whether to draft, where retrieval promises so many accepted tokens."""
-        place = np.searchsorted(PROMISED, promised, side="right")
-        pays = bool(self._worth[place] > 0 or self._since[place] >= PROBE_EVERY)
-        self._since[place] = 0 if pays else self._since[place] + 1
-        return pays
+    def pays(self, matched: int) -> bool:
+        """Whether to draft behind a match of so many tokens."""
+        place = _class(matched)
+        self._since[place] += 1
+        return bool(self._worth[place] > 0 or self._since[place] > PROBE_EVERY)
 
-    def learn(self, promised: float, worth: float) -> None:
-        """Counts a draft."""
-        place = np.searchsorted(PROMISED, promised, side="right")
-        self._drafts[place] += 1
-        self._worth[place] += (worth - self._worth[place]) / min(self._drafts[place], MEMORY)
+    def wants(self, matched: int) -> bool:
+        """Whether a draft there is to be judged: often where little is known of drafts, or little speaks for them."""
+        place = _class(matched)
+        doubtful = self._judged[place] < PRIOR_DRAFTS + JUDGED or self._worth[place] < PRIOR_WORTH / 2
+        return bool(doubtful or self._since[place] >= JUDGED)
+
+    def learn(self, matched: int, worth: float) -> None:
+        """Counts a judged draft."""
+        place = _class(matched)
+        self._since[place] = 0
+        self._judged[place] += 1
+        self._worth[place] += (worth - self._worth[place]) / min(self._judged[place], MEMORY)
+
+
+def _class(matched: int) -> int:
+    return int(np.searchsorted(MATCHED, matched, side="right"))
