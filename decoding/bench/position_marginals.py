@@ -1,6 +1,7 @@
-"""The marginals of a one-pass drafter at every place of a recorded text: one pass each for all that is measured."""
+"""What a one-pass drafter says at every place of a recorded text: one pass each for all that is measured."""
 
 from decoding.drafters.base import Observation, OnePassDrafter
+from decoding.kernels.sequel import Sequel
 from decoding.replay import Recording, require_replayable
 from decoding.types import Marginals
 
@@ -23,11 +24,13 @@ class PositionMarginals(OnePassDrafter):
         self._place = 0
         self.rows: list[Marginals] = []
         """Entry i: the marginals after the root `output_ids[i]`."""
+        self._sequels: list[Sequel] = []
         drafter.begin(self._prompt + len(recording.output_ids))
         try:
             drafter.observe(recording.observation(0, self._prompt, drafter))
             for place, token in enumerate(recording.output_ids[:-1]):
                 self.rows.append(drafter.marginals(token, k))
+                self._sequels.append(drafter.sequel())
                 here = self._prompt + place
                 drafter.observe(recording.observation(here, here + 1, drafter))
         finally:
@@ -44,3 +47,6 @@ class PositionMarginals(OnePassDrafter):
             raise ValueError(f"{k} columns were asked for, {self._k} were kept")
         kept = self.rows[self._place]
         return Marginals(kept.token[:, :k], kept.logprob[:, :k])
+
+    def sequel(self) -> Sequel:
+        return self._sequels[self._place]

@@ -103,7 +103,7 @@ class Auto(Strategy[AutoSettings]):
         """The context begins with the prompt."""
         self._text = CopiedText(prompt)
         self._context = len(prompt)
-        self._round = None
+        self._round = self._without = None
 
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
         return self.grow_beside(drafter, None, root, max_depth)

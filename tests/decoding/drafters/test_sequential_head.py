@@ -7,14 +7,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from decoding.bench.position_marginals import PositionMarginals
 from decoding.drafter_loading import load_drafter
 from decoding.drafters.base import Observation, no_next
 from decoding.drafters.block_diffusion import BlockDiffusionDrafter
 from decoding.drafters.sequential_head import FILE, SequentialHead, unit
 from decoding.errors import Incompatible, ModelUnavailable
+from decoding.loop import Request, decode
+from decoding.replay import record, replay
+from decoding.sampling import Sampling
 from decoding.strategies import make_strategy
 from decoding.strategies.base import Growth
 from decoding.target import Target
+from decoding.types import Round
+from decoding.verifiers import make_verifier
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
 from tests.tiny_models import tiny_target
 
@@ -102,3 +108,21 @@ def test_a_damaged_head_is_named(damage: str, tmp_path: Path) -> None:
         save_file({name: t for name, t in load_file(path).items() if name != "carry.weight"}, path)
     with pytest.raises(ModelUnavailable, match=FILE):
         begun(tmp_path, tiny_target("llama", vocab_size=VOCAB))
+
+
+def test_what_is_measured_on_a_recorded_text_is_what_decoding_does(tmp_path: Path) -> None:
+    write_sequential_head(checkpoint(tmp_path))
+    target = tiny_target("llama", vocab_size=VOCAB)
+    drafter = load_drafter(str(tmp_path), target, print)
+    assert isinstance(drafter, BlockDiffusionDrafter)
+    verifier, request = make_verifier(None, Sampling()), Request("", (5, 9, 6, 12, 3, 8), 40)
+    recording = record(target, verifier, request, drafter.taps)
+    table = PositionMarginals(drafter, recording, 200)
+    settings = {"budget": 12, "retrieve": False}
+    lived = decode(target, drafter, make_strategy("ddtree-graft", settings), verifier, request)
+    trees = [item.tree for item in lived if isinstance(item, Round)]
+    replayed = [item.tree for item in replay(recording, table, make_strategy("ddtree-graft", settings))]
+    assert len(trees) == len(replayed) > 5
+    for one, other in zip(trees, replayed, strict=True):
+        assert np.array_equal(one.token, other.token)
+        assert np.array_equal(one.parent, other.parent)
