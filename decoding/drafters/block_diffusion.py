@@ -103,11 +103,6 @@ class BlockDiffusionDrafter(OnePassDrafter):
             found = marginals_of(likeliest_of(self._draft_on_host(self._host, root, k).found))
         return in_target_ids(found, self.draft_tokens)
 
-    @property
-    def has_sequential_head(self) -> bool:
-        """Whether what it thinks of a node's children can depend on the path to it."""
-        return self._sequential is not None
-
     def sequel(self) -> Sequel:
         run = self._started()
         if self._sequential is None or run.states is None:

@@ -14,7 +14,7 @@ from decoding.drafters.block_diffusion import load_block_diffusion
 from decoding.drafters.checkpoint import tensor_shapes
 from decoding.drafters.eagle3 import load_eagle3
 from decoding.drafters.fitting import Fitting
-from decoding.drafters.sequential_head import FILE
+from decoding.drafters.sequential_head import FILE, read_sequential_head
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.models import load_causal_lm
 from decoding.training import profiles, scribe, workshop
@@ -144,8 +144,8 @@ def test_a_sequential_head_stands_beside_the_drafter_that_it_was_trained_for(
     assert FILE in (folder / "SHA256SUMS").read_text()
     assert "python -m decoding train sequential-head --begin-with block-diffusion" in (folder / CARD).read_text()
     embed, head = model.get_input_embeddings(), model.get_output_embeddings()
-    loaded = load_block_diffusion(folder, Fitting(VOCAB, 32, LAYERS, DTYPE), embed, head)
-    assert loaded.has_sequential_head
+    load_block_diffusion(folder, Fitting(VOCAB, 32, LAYERS, DTYPE), embed, head)
+    assert read_sequential_head(folder, 32, 3) is not None
     # Into the drafter's own folder, too; and a drafter that is trained anew loses a head that no longer fits.
     assert main(["train", "sequential-head", "--begin-with", str(drafter), "--out", str(drafter), "--work",
                  str(place / "work"), "--data", str(place / "data")]) == 0  # fmt: skip
