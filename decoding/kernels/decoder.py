@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from decoding.kernels import compiled, compiled_with
 from decoding.kernels.crew import Marks, finish, goes_on, take
 from decoding.kernels.linear import project, unit_of, units_of
-from decoding.kernels.rows import largest, split_exponentials
+from decoding.kernels.rows import largest, silu, split_exponentials
 from decoding.kernels.tiles import FLOAT32, mixtures, number_at, product
 from decoding.types import Floats, Ints
 
@@ -26,8 +26,6 @@ ROWS = 8
 Q, K, V, OUT, GATE, UP, DOWN = range(7)
 FIXED = 2.0**40
 """What the weight 1 counts for in the sum of a softmax: 2^22 entries have room in 64 bits, and 2^-40 still counts."""
-LARGEST = np.float32(80.0)
-"""exp(80) is still a float32."""
 
 
 class Weights(NamedTuple):
@@ -337,9 +335,6 @@ def _gate_and_up(weights: Weights, run: Pass, layer: int, step: int, thread: int
 def _swish(gate: Floats, up: Floats, scratch: Scratch) -> None:
     count = len(gate)
     negated, rest, exponent = scratch.negated[:count], scratch.rest[:count], scratch.exponent[:count]
+    silu(gate, negated, exponent, rest)
     for i in range(count):
-        negated[i] = min(-gate[i], LARGEST)
-    split_exponentials(negated, np.float32(0.0), exponent, rest)
-    power = exponent.view(np.float32)
-    for i in range(count):
-        gate[i] = gate[i] / (np.float32(1.0) + power[i] * rest[i]) * up[i]
+        gate[i] *= up[i]

@@ -7,16 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoding.kernels import compiled
+from decoding.kernels.beliefs import Beliefs, falls, new_beliefs, next_likely, think, thought_below
 from decoding.kernels.hit_counts import band_of
 from decoding.kernels.selection import Heap, rise, sink
-from decoding.kernels.sequel import Sequel, corrected, look_ahead, take_step
+from decoding.kernels.sequel import Sequel
 from decoding.types import Floats, Ints
 
 NONE = -1
-LIKELIEST = 24
-"""Candidates of a position that a sequential head is asked about."""
-ASKED = 256
-"""Nodes of a plan, the heaviest ones, whose children it is asked about; those of the others are the position's."""
 
 
 class Drafted(NamedTuple):
@@ -84,14 +81,7 @@ class _Given(NamedTuple):
     successors: Ints
     copied: Copied
     weights: Weights
-    marginal: Floats
-    """`[positions, k]` as `drafted.logprob`."""
-    believed: Floats
-    """As in `Plan`; a node's is written when it is popped."""
-    steps: Floats
-    """`[nodes + 1, width]` of the sequential head, the root's first."""
-    ahead: Floats
-    """`[positions, width]` of the same."""
+    beliefs: Beliefs
 
 
 class _Above(NamedTuple):
@@ -149,7 +139,9 @@ def pop_plan(
         np.zeros(2, np.int32),
     )
     numbers, scores = np.empty((6, budget), np.int32), np.empty(budget, np.float64)
-    given = _Given(drafted, successors, copied, weights, *_new_beliefs(drafted, budget))
+    given = _Given(
+        drafted, successors, copied, weights, new_beliefs(drafted.token, drafted.logprob, drafted.sequel, budget)
+    )
     top = _Above(NONE, np.int64(root), 0, 0.0, 0, NONE)
     count, heap, size = 0, pool.heap, pool.size
     if max_depth > 0 and budget > 0:
@@ -179,44 +171,10 @@ def pop_plan(
             _offer_children(_above(count, numbers, scores), given, pool)
         count += 1
     plan = numbers[:, :count]
-    believed = given.believed[: min(count, len(given.believed))]
-    return Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count], believed)
-
-
-@compiled
-def _new_beliefs(drafted: Drafted, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """The last four of what is given."""
-    ahead, marginal = look_ahead(drafted.sequel), drafted.logprob.copy()
-    asked = min(budget, ASKED) if len(ahead) > 0 else 0
-    believed = np.empty((asked, min(drafted.token.shape[1], LIKELIEST)), np.float32)
-    for place in range(asked if believed.shape[1] > 0 else 0):
-        believed[place, 0] = np.nan
-    return marginal, believed, np.empty((asked + 1, ahead.shape[1]), np.float32), ahead
-
-
-@compiled
-def _follows(above: _Above, given: _Given) -> bool:
-    """Whether the sequential head is asked about a node's children: the drafter has read the root."""
-    return 0 <= above.place < len(given.believed)
-
-
-@compiled
-def _thought(above: _Above, given: _Given) -> Floats:
-    """What the drafter thinks of the candidates below a node: of all, or of the likeliest."""
-    return given.believed[above.place] if _follows(above, given) else given.marginal[above.depth]
-
-
-@compiled
-def _think(above: _Above, given: _Given) -> None:
-    """Asks the sequential head of a node's children, where there is one."""
-    drafted, place = given.drafted, above.place
-    if len(given.believed) == 0 or place >= len(given.believed) or above.depth >= len(drafted.token):
-        return
-    before = given.steps[above.over + 1, : 0 if place == NONE else given.steps.shape[1]]
-    take_step(drafted.sequel, given.ahead[above.depth], above.token, before, given.steps[place + 1])
-    if place != NONE:
-        corrected(drafted.sequel, given.steps[place + 1], drafted.token[above.depth], given.marginal[above.depth],
-                  given.believed[place])  # fmt: skip
+    believed = given.beliefs.believed
+    return Plan(
+        plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count], believed[: min(count, len(believed))]
+    )
 
 
 @compiled
@@ -236,7 +194,7 @@ def _following(above: _Above, copied: Copied) -> int:
 @compiled
 def _offer_children(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes candidates of a node's children, and lets the first of each kind wait."""
-    _think(above, given)
+    think(given.beliefs, above.place, above.over, above.depth, above.token)
     _offer_retrieved(above, given, pool)
     _offer_drafted(above, NONE, given, pool)
     _offer_copied(above, given, pool)
@@ -246,7 +204,7 @@ def _offer_children(above: _Above, given: _Given, pool: _Pool) -> None:
 def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes candidates of all successors, heaviest first, and lets the first one wait; what is copied, too, weighs at
     least what the chain says."""
-    drafted, successors, copied, weights = given.drafted, given.successors, given.copied, given.weights
+    drafted, successors, copied, weights, _ = given
     depth, following = above.depth, _following(above, copied)
     width = drafted.token.shape[1]
     first = pool.size[0]
@@ -288,50 +246,39 @@ def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
 def _offer_drafted(above: _Above, last: int, given: _Given, pool: _Pool) -> None:
     """Makes a candidate of the likeliest drafted token behind that of rank `last` which the row does not hold and which
     is not copied."""
-    drafted, successors, depth = given.drafted, given.successors, above.depth
-    following = _following(above, given.copied)
+    drafted, successors, copied, weights, beliefs = given
+    depth, following = above.depth, _following(above, copied)
     if depth >= len(drafted.token):
         return
-    known, thought, falling = _has_row(above, successors), _thought(above, given), not _follows(above, given)
+    known, thought, falling = (
+        _has_row(above, successors),
+        thought_below(beliefs, above.place, depth),
+        falls(beliefs, above.place),
+    )
     width = len(thought)
-    rank = _next_likely(thought, last, falling)
+    rank = next_likely(thought, last, falling)
     while rank < width and (
         drafted.token[depth, rank] == following
         or (known and _holds(successors, above.token, drafted.token[depth, rank]))
     ):
-        rank = _next_likely(thought, rank, falling)
+        rank = next_likely(thought, rank, falling)
     if rank < width and thought[rank] > -np.inf:
-        edge = _drafted_edge(thought[rank], given.weights, known)
+        edge = _drafted_edge(thought[rank], weights, known)
         _add(pool, above, rank, drafted.token[depth, rank], rank, edge)
-
-
-@compiled
-def _next_likely(thought: Floats, last: int, falling: bool) -> int:
-    """The rank of the likeliest candidate behind that of rank `last` (-1: of all), the lower rank first among equals;
-    the number of candidates where none is left. They may be known to be in falling order."""
-    width = len(thought)
-    if falling:
-        return last + 1
-    best = width
-    for rank in range(width):
-        behind = last == NONE or thought[rank] < thought[last] or (thought[rank] == thought[last] and rank > last)
-        if behind and (best == width or thought[rank] > thought[best]):
-            best = rank
-    return best
 
 
 @compiled
 def _offer_copied(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes a candidate of the copied child, where there is one that the row does not hold."""
-    copied, successors, depth = given.copied, given.successors, above.depth
-    following = _following(above, copied)
+    drafted, successors, copied, weights, beliefs = given
+    depth, following = above.depth, _following(above, copied)
     if following == NONE or _holds(successors, above.token, following):
         return
     draft_rank, _ = _ranked(above, given, following)
-    edge, order = np.float64(copied.weight[depth]), given.drafted.token.shape[1] + successors.shape[1]
+    edge, order = np.float64(copied.weight[depth]), drafted.token.shape[1] + successors.shape[1]
     if draft_rank != NONE:
-        thought = _thought(above, given)[draft_rank]
-        edge = max(edge, _drafted_edge(thought, given.weights, _has_row(above, successors)))
+        thought = thought_below(beliefs, above.place, depth)[draft_rank]
+        edge = max(edge, _drafted_edge(thought, weights, _has_row(above, successors)))
         order = draft_rank
     if edge > -np.inf:
         _add(pool, above, order, following, draft_rank, edge)
@@ -389,7 +336,7 @@ def _ranked(above: _Above, given: _Given, token: int) -> tuple[int, int]:
     drafted, depth = given.drafted, above.depth
     if depth >= drafted.token.shape[0]:
         return NONE, NONE
-    rank, thought = _draft_rank(drafted, depth, token), _thought(above, given)
+    rank, thought = _draft_rank(drafted, depth, token), thought_below(given.beliefs, above.place, depth)
     band = 0 if rank == NONE or rank >= len(thought) else band_of(thought[rank], given.weights.floor)
     return (NONE if band == 0 else rank), band
 

@@ -26,7 +26,9 @@ ROUNDING = np.float32(12582912.0)  # 1.5 * 2**23: adding it leaves no bits for f
 # exp(r) = 1 + r + r^2 * (...) for |r| <= ln(2) / 2, as in the Cephes library's expf.
 C0, C1, C2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
 C3, C4, C5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
-ONE = np.float32(1.0)
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
+LARGEST = np.float32(80.0)
+"""exp(80) is still a float32."""
 
 
 class Sums(NamedTuple):
@@ -194,6 +196,17 @@ def split_exponentials(piece: Floats, peak: float, exponent: Ints, rest: Floats)
 
 
 @compiled
+def silu(values: Floats, negated: Floats, exponent: Ints, rest: Floats) -> None:
+    """`x / (1 + exp(-x))` of all `values`, in place; the others are scratch, as long."""
+    for i in range(len(values)):
+        negated[i] = min(-values[i], LARGEST)
+    split_exponentials(negated, ZERO, exponent, rest)
+    power = exponent.view(np.float32)
+    for i in range(len(values)):
+        values[i] = values[i] / (ONE + power[i] * rest[i])
+
+
+@compiled
 def soften(row: Floats, temperature: float, out: Floats) -> None:
     """Writes the softmax of `row / temperature` `[vocab]` to `out` `[vocab]`; NaN where the row holds NaN or +inf.
 
@@ -209,14 +222,14 @@ def soften(row: Floats, temperature: float, out: Floats) -> None:
         for i in range(len(piece)):
             piece[i] = (row[start + i] - peak) / cold
         split_exponentials(piece, zero, exponent, rest)
-        mass += _multiply(power, rest, piece)
+        mass += multiply(power, rest, piece)
     share = np.float32(1.0 / mass)
     for i in range(len(out)):
         out[i] *= share
 
 
 @compiled_with({"contract", "reassoc", "nsz"})
-def _multiply(power: Floats, rest: Floats, out: Floats) -> float:
+def multiply(power: Floats, rest: Floats, out: Floats) -> float:
     """Writes the products to `out` and returns their sum."""
     mass = np.float32(0.0)
     for i in range(len(out)):

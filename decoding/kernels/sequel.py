@@ -5,12 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from decoding.kernels import compiled, compiled_with
-from decoding.kernels.rows import split_exponentials
+from decoding.kernels.rows import ZERO, multiply, silu, split_exponentials
 from decoding.types import Floats, Ints
 
-ZERO, ONE = np.float32(0.0), np.float32(1.0)
-LARGEST = np.float32(80.0)
-"""exp(80) is still a float32."""
 TAIL = 4
 """What lies beyond the candidates that are asked about changes as the last of so many parts of them."""
 
@@ -64,22 +61,16 @@ def take_step(sequel: Sequel, ahead: Floats, token: int, before: Floats, step: F
     if len(before) > 0:
         for i in range(width):
             step[i] += dot(sequel.carry[i], before)
-    turned, power = np.empty(width, np.float32), np.empty(width, np.float32)
-    for i in range(width):
-        turned[i] = min(-step[i], LARGEST)
-    _exponentials(turned, ZERO, power)
-    for i in range(width):
-        step[i] /= ONE + power[i]
+    silu(step, np.empty(width, np.float32), np.empty(width, np.int32), np.empty(width, np.float32))
 
 
 @compiled
-def _exponentials(values: Floats, peak: float, out: Floats) -> None:
-    """Writes `exp(values - peak)`, none of it above exp(`LARGEST`)."""
+def _exponentials(values: Floats, peak: float) -> Floats:
+    """`exp(values - peak)`."""
     exponent, rest = np.empty(len(values), np.int32), np.empty(len(values), np.float32)
-    power = exponent.view(np.float32)
     split_exponentials(values, peak, exponent, rest)
-    for i in range(len(values)):
-        out[i] = power[i] * rest[i]
+    multiply(exponent.view(np.float32), rest, rest)
+    return rest
 
 
 @compiled
@@ -96,9 +87,7 @@ def corrected(sequel: Sequel, step: Floats, token: Ints, logprob: Floats, out: F
         peak = max(peak, out[place])
     if peak == -np.inf:
         return
-    chance, raised = np.empty(count, np.float32), np.empty(count, np.float32)
-    _exponentials(logprob[:count], ZERO, chance)
-    _exponentials(out, peak, raised)
+    chance, raised = _exponentials(logprob[:count], ZERO), _exponentials(out, peak)
     mass, total, before, after, last = 0.0, 0.0, 0.0, 0.0, count - max(count // TAIL, 1)
     for place in range(count):
         mass, total = mass + chance[place], total + raised[place]

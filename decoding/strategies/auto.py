@@ -118,12 +118,12 @@ class Auto(Strategy[AutoSettings]):
         rows = successor_rows(retrieval, self.title) if self.settings.retrieve else NO_ROWS
         chain = self._text.chain(root) if self.settings.retrieve and self.settings.copy else NO_CHAIN
         drafts = max_depth > 0 and self._worth.pays(chain.matched)
-        judges = drafts and self._worth.wants(chain.matched)
-        chosen = None
-        if judges or not drafts:
-            chosen = self._consider(self._retrieving, root, NO_MARGINALS, NO_SEQUEL, rows, chain, max_depth, costs)
-        self._without = chosen if judges else None
-        if drafts or chosen is None:
+        self._without = None
+        if not drafts:
+            chosen = self._plan_alone(root, rows, chain, max_depth, costs)
+        else:
+            if self._worth.wants(chain.matched):
+                self._without = self._plan_alone(root, rows, chain, max_depth, costs)
             marginals = drafter.marginals(root, k=columns(self.reach))
             sequel = drafter.sequel() if self.settings.follow else NO_SEQUEL
             chosen = self._consider(self._drafting, root, marginals, sequel, rows, chain, max_depth, costs)
@@ -169,6 +169,10 @@ class Auto(Strategy[AutoSettings]):
                 "Let it decode, or choose ddtree-graft with a budget.",
             )
         return self.costs
+
+    def _plan_alone(self, root: int, rows: Ints, chain: Chain, max_depth: int, costs: RoundCosts) -> "_Round":
+        """Without a draft."""
+        return self._consider(self._retrieving, root, NO_MARGINALS, NO_SEQUEL, rows, chain, max_depth, costs)
 
     def _consider(
         self,

@@ -14,7 +14,8 @@ from decoding.drafters.base import Observation
 from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
-from decoding.kernels.grafted_selection import ASKED, LIKELIEST, Copied, Drafted, Plan, Weights, pop_plan
+from decoding.kernels.beliefs import ASKED, LIKELIEST
+from decoding.kernels.grafted_selection import Copied, Drafted, Plan, Weights, pop_plan
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import top_marginals
 from decoding.strategies import make_strategy
