@@ -11,15 +11,15 @@ import torch
 
 from decoding.drafters.base import Drafter, Observation, OnePassDrafter, no_next
 from decoding.kv_cache import PreallocatedCache
-from decoding.round_costs import CostKey, Milliseconds, RoundCosts
+from decoding.round_costs import CostKey, RoundCosts
 from decoding.target import Target, TargetContext
 from decoding.types import Source, Tree
 
 CONTEXTS = (64, 1024)
-NODES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+NODES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024)
 DEAREST = 6.0
 """Larger trees are not measured once one has cost so many plain steps: few drafts bring as many tokens."""
-LEAST_POINTS = 5
+LEAST_POINTS = 7
 SECONDS = 3.0
 """After this no measurement is begun that can be done without."""
 PASSES = 7
@@ -28,7 +28,7 @@ QUIETER = 0.6
 READ = 3
 """Tokens that a drafter reads before a draft: those of one round."""
 DRAFT_COLUMNS = 200
-BESIDE_MS = 1.5
+BESIDE_MS = 2.0
 """The rest of a round: planning, learning and the loop. It is Python, which takes about as long everywhere."""
 
 _measured: WeakKeyDictionary[Target, dict[CostKey, RoundCosts]] = WeakKeyDictionary()
@@ -87,19 +87,26 @@ def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS, l
     points = sorted({*NODES, least_nodes})
     nodes = tuple(n for n in points if n <= least_nodes or n + contexts[-1] <= target.max_context) or (1,)
     context = target.open(contexts[-1], nodes[-1], drafter.taps if drafter is not None else ())
+    one_pass = drafter if isinstance(drafter, OnePassDrafter) else None
     rows: list[list[float]] = []
+    drafts: list[float] = []
     try:
-        for length in contexts:
+        if one_pass is not None:
+            one_pass.begin(contexts[-1] + NODES[-1])
+        for place, length in enumerate(contexts):
             if rows and time.perf_counter() > start + seconds:
                 break
             _pretend(context, length)
             end = start + seconds * (len(rows) + 1) / len(contexts)
             rows.append(_verify_row(context, nodes, end, least_nodes))
             nodes = nodes[: len(rows[-1])]
+            read = contexts[place - 1] + (PASSES * READ) if place else 0
+            drafts.append(_draft(context, one_pass, length - read) if one_pass is not None else 0.0)
     finally:
         context.close()
-    kept = contexts[: len(rows)]
-    return RoundCosts.fitted(kept, nodes, [row[: len(nodes)] for row in rows], _draft(target, drafter, kept), BESIDE_MS)
+        if one_pass is not None:
+            one_pass.end()
+    return RoundCosts.fitted(contexts[: len(rows)], nodes, [row[: len(nodes)] for row in rows], drafts, BESIDE_MS)
 
 
 @torch.inference_mode()
@@ -146,22 +153,17 @@ def _verify(context: TargetContext, count: int) -> float:
     return _milliseconds(context.target, lambda: context.score(context.compile(tree)).opinions(tree))
 
 
-def _draft(target: Target, drafter: Drafter | None, contexts: Sequence[int]) -> Milliseconds:
-    """`[contexts]` milliseconds of one draft, with what its drafter has to read before."""
-    if not isinstance(drafter, OnePassDrafter):
-        return np.zeros(len(contexts))
+def _draft(context: TargetContext, drafter: OnePassDrafter, unread: int) -> float:
+    """Milliseconds of one draft, with what its drafter has to read before; `unread` positions are read first.
+
+    Each is made behind a plain step, as in a round: where drafts follow each other, their weights are still at hand."""
+    target = context.target
+    _read_and_draft(target, drafter, unread)
     found = []
-    drafter.begin(contexts[-1] + NODES[-1])
-    try:
-        before = 0
-        for length in contexts:
-            _read_and_draft(target, drafter, length - before)
-            once = [_milliseconds(target, lambda: _read_and_draft(target, drafter, READ)) for _ in range(PASSES)]
-            found.append(median(once))
-            before = length + PASSES * READ
-    finally:
-        drafter.end()
-    return np.array(found)
+    for _ in range(PASSES):
+        _verify(context, 1)
+        found.append(_milliseconds(target, lambda: _read_and_draft(target, drafter, READ)))
+    return median(found)
 
 
 def _read_and_draft(target: Target, drafter: OnePassDrafter, rows: int) -> None:

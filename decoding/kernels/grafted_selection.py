@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from decoding.kernels import compiled
 from decoding.kernels.beliefs import Beliefs, falls, new_beliefs, next_likely, think, thought_below
 from decoding.kernels.hit_counts import band_of
+from decoding.kernels.prices import Prices, chance_of, pays_no_more
 from decoding.kernels.selection import Heap, rise, sink
 from decoding.kernels.sequel import Sequel
 from decoding.types import Floats, Ints
@@ -23,8 +24,6 @@ class Drafted(NamedTuple):
     """`[positions, k]`, best first."""
     logprob: Floats
     """`[positions, k]`, falling."""
-    by_token: Ints
-    """`[positions, k]` the ranks of each position in the order of their token ids."""
     sequel: Sequel
     """What changes that from node to node; `NO_SEQUEL` where nothing does."""
 
@@ -33,8 +32,9 @@ class Weights(NamedTuple):
     """Log-weights (nats, at most 0) of the edges below a node whose row is known."""
 
     retrieved: Floats
-    """`[2 * bands + 1, choices]` of a retrieved token by its rank in the row: a line for each band at the first
-    position, one for each band at later positions, and one beyond the drafted positions."""
+    """`[2 * bands + 2, choices]` of a retrieved token by its rank in the row: a line for each band at the first
+    position, one for each band at later positions, one beyond the drafted positions, and one where nothing is drafted
+    at all."""
     floor: Floats
     """`[bands]` the least log-probability under the drafter of every band, rising; the first is -inf."""
     drafted: Floats
@@ -118,9 +118,17 @@ class _Pool(NamedTuple):
 
 @compiled
 def pop_plan(
-    root: int, drafted: Drafted, successors: Ints, copied: Copied, weights: Weights, budget: int, max_depth: int
+    root: int,
+    drafted: Drafted,
+    successors: Ints,
+    copied: Copied,
+    weights: Weights,
+    budget: int,
+    max_depth: int,
+    prices: Prices,
 ) -> Plan:
-    """At most `budget` nodes below the token `root`, none deeper than `max_depth` levels, in pop order.
+    """At most `budget` nodes below the token `root`, none deeper than `max_depth` levels, in pop order; no more of them
+    once none can pay by the `prices`, if there are any.
 
     The children of a node are the drafted candidates of its position, the entries of its token's row
     `successors[token]` (`[vocab, choices]`, -1 where there is none) and, along the copied chain, its next token; what
@@ -144,10 +152,17 @@ def pop_plan(
     )
     top = _Above(NONE, np.int64(root), 0, 0.0, 0, NONE)
     count, heap, size = 0, pool.heap, pool.size
+    priced, tokens = len(prices.milliseconds) > 0, 1.0
+    rate = tokens / prices.milliseconds[0] if priced else 0.0
     if max_depth > 0 and budget > 0:
         _offer_children(top, given, pool)
     while size[1] > 0 and count < budget:
         best, score = heap.candidate[0], heap.score[0]
+        if priced:
+            if pays_no_more(prices, count, rate, score):
+                break
+            tokens += chance_of(score, prices.share)
+            rate = max(rate, tokens / prices.milliseconds[count + 1])
         parent, depth = pool.way[best, 0], pool.way[best, 1]
         token, draft_rank, row_rank = pool.what[best, 0], pool.what[best, 1], pool.what[best, 2]
         numbers[0, count], numbers[1, count], numbers[2, count] = parent, depth, token
@@ -214,7 +229,7 @@ def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
         if successor < 0:
             break
         draft_rank, band = _ranked(above, given, successor)
-        line = weights.retrieved.shape[0] - 1
+        line = 2 * len(weights.floor) + (1 if len(drafted.token) == 0 else 0)
         if band != NONE:
             line = band if depth == 0 else len(weights.floor) + band
         order = draft_rank if draft_rank != NONE else width + rank
@@ -343,16 +358,9 @@ def _ranked(above: _Above, given: _Given, token: int) -> tuple[int, int]:
 
 @compiled
 def _draft_rank(drafted: Drafted, depth: int, token: int) -> int:
-    """The rank of `token` among the candidates of a position, by bisection; -1 where it is none of them."""
-    low, width = 0, drafted.token.shape[1]
-    high = width
-    while low < high:
-        middle = (low + high) // 2
-        if drafted.token[depth, drafted.by_token[depth, middle]] < token:
-            low = middle + 1
-        else:
-            high = middle
-    if low == width:
-        return NONE
-    found = drafted.by_token[depth, low]
-    return found if drafted.token[depth, found] == token else NONE
+    """The rank of `token` among the candidates of a position; -1 where it is none of them. All are looked at: that
+    compiles to vector instructions, and to sort them by token takes longer."""
+    held, wanted, found = drafted.token[depth], np.int32(token), np.int32(NONE)
+    for rank in range(len(held)):
+        found = np.int32(rank) if held[rank] == wanted else found
+    return found

@@ -16,7 +16,7 @@ class Counts(NamedTuple):
 
     hits: Counts64
     trials: Counts64
-    """`[2 * bands + 1, choices]` of the entries of rows, by band and rank: as `grafted_selection.Weights.retrieved`."""
+    """`[2 * bands + 2, choices]` of the entries of rows, by band and rank: as `grafted_selection.Weights.retrieved`."""
     drafted_hits: Counts64
     drafted_mass: Counts64
     """`[bands]` of drafted tokens that the row does not hold: right ones, and the drafter's mass on them."""
@@ -43,11 +43,19 @@ def chance_of(wanted: int, token: Ints, logprob: Floats) -> float:
 
 @compiled
 def count_trial(
-    counts: Counts, row: Ints, position: int, said: int, token: Ints, logprob: Floats, floor: Counts64, memory: float
+    counts: Counts,
+    row: Ints,
+    position: int,
+    said: int,
+    token: Ints,
+    logprob: Floats,
+    beside_draft: bool,
+    floor: Counts64,
+    memory: float,
 ) -> None:
     """Counts every entry of a `row` `[choices]` (-1 for none), and what the drafter thought beside it at that position:
     candidates `token` and `logprob` `[k]`, none beyond the drafted positions. The target `said` a token. An empty row
-    says nothing.
+    says nothing. Every entry counts among those without a draft, too, and only there where it was not `beside_draft`.
 
     `memory` is how many trials make an old one count 1/e.
     """
@@ -60,12 +68,19 @@ def count_trial(
     for rank in range(len(row)):
         if row[rank] < 0:
             continue
-        line = 2 * bands
+        hit = 1.0 if row[rank] == said else 0.0
+        _count(counts, 2 * bands + 1, rank, hit, keep)
         if drafted:
-            line = band_of(chance_of(row[rank], token, logprob), floor)
-            line += bands if position > 0 else 0
-        counts.hits[line, rank] = keep * counts.hits[line, rank] + (1.0 if row[rank] == said else 0.0)
-        counts.trials[line, rank] = keep * counts.trials[line, rank] + 1.0
+            band = band_of(chance_of(row[rank], token, logprob), floor)
+            _count(counts, band if position == 0 else bands + band, rank, hit, keep)
+        elif beside_draft:
+            _count(counts, 2 * bands, rank, hit, keep)
+
+
+@compiled
+def _count(counts: Counts, line: int, rank: int, hit: float, keep: float) -> None:
+    counts.hits[line, rank] = keep * counts.hits[line, rank] + hit
+    counts.trials[line, rank] = keep * counts.trials[line, rank] + 1.0
 
 
 @compiled

@@ -7,6 +7,7 @@ from decoding.kernels.filling import Growing, Shape, fill_level
 from decoding.kernels.grafted_selection import Copied, Drafted, Weights, pop_plan
 from decoding.kernels.hit_counts import Counts, bands_along, count_trial
 from decoding.kernels.linear import linear
+from decoding.kernels.prices import NO_PRICES
 from decoding.kernels.rows import candidates, rank_of, soften, sums
 from decoding.kernels.selection import pop_prefixes
 from decoding.kernels.sequel import NO_SEQUEL
@@ -27,13 +28,14 @@ def prepare() -> None:
     rank_of(row, 0)
     pop_prefixes(logprob, 2)
     tree_numbers(ids, ids, 0, 16)
-    token, by_token = np.zeros((2, 2), np.int32), np.zeros((2, 2), np.int32)
+    token = np.zeros((2, 2), np.int32)
     token.flags.writeable = False
-    rates = Weights(np.zeros((3, 8), np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32))
+    rates = Weights(np.zeros((4, 8), np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32))
     copied = Copied(np.zeros(1, np.int32), np.zeros(1, np.float32))
-    pop_plan(0, Drafted(token, logprob, by_token, NO_SEQUEL), np.full((2, 8), -1, np.int32), copied, rates, 2, 2)
-    counts = Counts(np.ones((5, 8)), np.ones((5, 8)), np.ones(2), np.ones(2))
-    count_trial(counts, np.zeros(8, np.int32), 0, 0, token[0], logprob[0].copy(), np.zeros(2), 1.0)
+    rows = np.full((2, 8), -1, np.int32)
+    pop_plan(0, Drafted(token, logprob, NO_SEQUEL), rows, copied, rates, 2, 2, NO_PRICES)
+    counts = Counts(np.ones((6, 8)), np.ones((6, 8)), np.ones(2), np.ones(2))
+    count_trial(counts, np.zeros(8, np.int32), 0, 0, token[0], logprob[0].copy(), True, np.zeros(2), 1.0)
     bands_along(np.zeros(1, np.int32), token, logprob, np.zeros(2), np.zeros(1, np.int64))
     places, numbers = np.zeros(1, np.int64), np.zeros(2, np.int32)
     growing = Growing(numbers, numbers, np.zeros(2, np.float32), numbers, np.array([1, 0]))

@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decoding.kernels.prices import best_part, chances, count_nodes
+from decoding.types import Ints
+
 BINS = 12
 """Bin b holds path weights from 2^-(b + 1) to 2^-b; the last one all that are smaller."""
 PRIOR_SHARE = np.array([0.88, 0.75, 0.75, 0.75, *[1.0] * (BINS - 4)])
@@ -30,22 +33,27 @@ class AcceptanceRates:
         self._promised = PRIOR.copy()
         self._accepted = PRIOR * PRIOR_SHARE
 
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """`[BINS]` what a weight of each bin is worth."""
+        share: NDArray[np.float64] = self._accepted / self._promised
+        return share
+
     def correct(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Chances of acceptance for log-weights `score` (nats), at most 1."""
-        share = self._accepted / self._promised
-        chance: NDArray[np.float64] = np.minimum(np.exp(score) * share[_bin(score)], 1.0)
-        return chance
+        return chances(score, self.share)
 
-    def learn(self, score: NDArray[np.float64], accepted: NDArray[np.bool_]) -> None:
-        """Counts the nodes of one round."""
-        place = _bin(score)
+    def learn(self, score: NDArray[np.float64], path: Ints) -> None:
+        """Counts the nodes of one round: those of the accepted `path` but the root, its first, were taken. The node n
+        of the tree has the weight `score[n - 1]`."""
         keep = np.exp(-1.0 / MEMORY)
-        self._promised = _kept(self._promised, PRIOR, keep) + np.bincount(place, np.exp(score), BINS)
-        self._accepted = _kept(self._accepted, PRIOR * PRIOR_SHARE, keep) + np.bincount(place[accepted], minlength=BINS)
+        self._promised = _kept(self._promised, PRIOR, keep)
+        self._accepted = _kept(self._accepted, PRIOR * PRIOR_SHARE, keep)
+        count_nodes(self._promised, self._accepted, score, path)
 
     def as_json(self) -> list[float]:
         """For a decision: the factor of every bin."""
-        factors: list[float] = np.round(self._accepted / self._promised, 3).tolist()
+        factors: list[float] = np.round(self.share, 3).tolist()
         return factors
 
 
@@ -53,11 +61,6 @@ def _kept(seen: NDArray[np.float64], prior: Any, keep: float) -> NDArray[np.floa
     """The prior does not fade."""
     kept: NDArray[np.float64] = prior + keep * (seen - prior)
     return kept
-
-
-def _bin(score: NDArray[np.float64]) -> NDArray[np.intp]:
-    place: NDArray[np.intp] = np.clip(np.floor(-score / np.log(2.0)), 0, BINS - 1).astype(np.intp)
-    return place
 
 
 class Choice(NamedTuple):
@@ -79,10 +82,9 @@ def best_budget(chance: NDArray[np.float64], milliseconds: NDArray[np.float64]) 
 
     Chances .8, .5, .1 and costs 10, 12, 15, 30: 100, 150, 153 and 80 tokens per second; so 2 nodes.
     """
-    tokens = 1.0 + np.concatenate([[0.0], np.cumsum(chance)])
-    rate = tokens / milliseconds
-    best = int(np.argmax(rate))
-    return Choice(best, float(tokens[best] - 1.0), 1000.0 * float(rate[best]), float(milliseconds[best]))
+    best, tokens = best_part(chance, milliseconds)
+    cost = float(milliseconds[best])
+    return Choice(best, tokens - 1.0, 1000.0 * tokens / cost, cost)
 
 
 def rate_curve(

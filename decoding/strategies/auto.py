@@ -2,43 +2,38 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
 from decoding.errors import Incompatible
-from decoding.kernels.sequel import NO_SEQUEL, Sequel
+from decoding.kernels.prices import Prices, chances, least_slopes
+from decoding.kernels.sequel import NO_SEQUEL
 from decoding.round_costs import RoundCosts
 from decoding.settings import Settings, option
-from decoding.strategies.acceptance_rates import AcceptanceRates, Choice, best_budget, rate_curve
+from decoding.strategies.acceptance_rates import BINS, AcceptanceRates, Choice, best_budget, rate_curve
 from decoding.strategies.base import Growth, Strategy
-from decoding.strategies.copying import NO_CHAIN, Chain, CopiedText
-from decoding.strategies.graft_plan import (
-    NO_MARGINALS,
-    NO_ROWS,
-    GraftPlan,
-    Rates,
-    columns,
-    said_after_root,
-    successor_rows,
-)
-from decoding.tree import accepted_path
-from decoding.types import Ints, Marginals, Tree, Verdict
+from decoding.strategies.copying import NO_CHAIN, CopiedText
+from decoding.strategies.graft_plan import NO_MARGINALS, NO_ROWS, GraftPlan, Rates, columns, successor_rows
+from decoding.types import Tree, Verdict
 
+UNCORRECTED = np.ones(BINS)
 MATCHED = np.array([1, 12])
 """What drafts are worth is kept apart by how long the match is after which the text repeats itself: the least lengths
 of all classes but the first, in which nothing is copied."""
-JUDGED = 4
-"""One drafted round in so many is set against what would have been verified without its draft."""
 PRIOR_WORTH, PRIOR_DRAFTS = 0.5, 6
-"""Tokens that drafts of every class are believed to be worth at first, and how many judged ones that belief counts."""
+"""Tokens that drafts of every class are believed to be worth at first, and how many drafts that belief counts."""
+LEAST_ALONE = 0.1
+"""Weight of a path from which on a plan without a draft is taken to hold it."""
 PROBE_EVERY = 24
 """Where drafting does not pay, it is tried again after so many rounds of the class."""
 MEMORY = 40.0
-"""Rounds after which an old one counts 1/e in the pace of the run, and judged drafts in what drafts are worth."""
+"""Rounds after which an old one counts 1/e in the pace of the run, and drafts in what drafts are worth."""
 LEAST_REACH = 64
 """Nodes that a plan can hold at least: more are planned only where large trees have paid."""
+CONTEXT_STEP = 32
+"""Prices are looked up anew after so many tokens."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +54,9 @@ class Auto(Strategy[AutoSettings]):
     with the most expected tokens (corrected by `AcceptanceRates`) per millisecond (`RoundCosts`, at the present length
     of the context) is verified. That includes none: a plain step.
 
-    Now and then a drafted round is set against the plan that retrieval alone would have made, of which the text says
-    what it would have been worth, too. Where matches are so long that the tokens which drafts added were fewer than the
-    run brings in the time that they took, nothing is drafted; sometimes drafting is tried again.
+    A drafted round is set against what retrieval alone would have held of the text that came. Where matches are so long
+    that the tokens which drafts added were fewer than the run brings in the time that they and the nodes which only
+    they proposed took, nothing is drafted; sometimes drafting is tried again.
     """
 
     name = "auto"
@@ -75,15 +70,15 @@ class Auto(Strategy[AutoSettings]):
 
     def __init__(self, settings: AutoSettings) -> None:
         super().__init__(settings)
-        self._drafting, self._retrieving = _Way(), _Way()
+        self._rates = Rates()
+        self._drafted, self._retrieved = AcceptanceRates(), AcceptanceRates()
         self._pace = _Pace()
         self._worth = _DraftWorth()
         self._reach = LEAST_REACH
         self._text = CopiedText()
         self._context = 0
+        self._bill: _Bill | None = None
         self._round: _Round | None = None
-        self._without: _Round | None = None
-        """What would have been verified without the draft."""
 
     @property
     def max_nodes(self) -> int:
@@ -103,7 +98,7 @@ class Auto(Strategy[AutoSettings]):
         """The context begins with the prompt."""
         self._text = CopiedText(prompt)
         self._context = len(prompt)
-        self._round = self._without = None
+        self._round = None
 
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
         return self.grow_beside(drafter, None, root, max_depth)
@@ -114,110 +109,87 @@ class Auto(Strategy[AutoSettings]):
         """The decision tells the way (drafted, retrieved or plain), what was expected, and the rate at some budgets."""
         if not isinstance(drafter, OnePassDrafter):
             raise Incompatible(f"{self.title} needs a one-pass drafter.", "Choose a block-diffusion drafter.")
-        costs = self._known_costs()
+        bill = self._current_bill()
         rows = successor_rows(retrieval, self.title) if self.settings.retrieve else NO_ROWS
         chain = self._text.chain(root) if self.settings.retrieve and self.settings.copy else NO_CHAIN
         drafts = max_depth > 0 and self._worth.pays(chain.matched)
-        self._without = None
-        if not drafts:
-            chosen = self._plan_alone(root, rows, chain, max_depth, costs)
-        else:
-            if self._worth.wants(chain.matched):
-                self._without = self._plan_alone(root, rows, chain, max_depth, costs)
-            marginals = drafter.marginals(root, k=columns(self.reach))
-            sequel = drafter.sequel() if self.settings.follow else NO_SEQUEL
-            chosen = self._consider(self._drafting, root, marginals, sequel, rows, chain, max_depth, costs)
-        self._round = chosen
-        if chosen.choice.nodes > self.reach // 2:
-            self._reach = min(2 * self._reach, self.max_nodes)
-        elif chosen.choice.nodes < self._reach // 8:
-            self._reach = max(self._reach // 2, LEAST_REACH)
-        tree = chosen.plan.tree(chosen.choice.nodes)
-        return Growth(tree, chosen.plan.marginals if drafts else None, self._decision(chosen, tree, drafts))
+        marginals = drafter.marginals(root, k=columns(self.reach)) if drafts else NO_MARGINALS
+        sequel = drafter.sequel() if drafts and self.settings.follow else NO_SEQUEL
+        acceptance, milliseconds = (self._drafted, bill.drafted) if drafts else (self._retrieved, bill.alone)
+        share = acceptance.share if self.settings.calibrate else UNCORRECTED
+        prices = Prices(share, milliseconds, bill.slope)
+        plan = GraftPlan(root, marginals, rows, self._rates, self.reach, max_depth, chain, sequel, prices)
+        chance = chances(plan.plan.score, share)
+        choice = best_budget(chance, milliseconds)
+        self._round = _Round(plan, choice, acceptance)
+        self._settle_reach(choice.nodes)
+        tree = plan.tree(choice.nodes)
+        decision = {
+            **plan.decision(tree),
+            "way": "drafted" if drafts else "retrieved" if tree.drafted else "plain",
+            "expected_accepted": choice.expected_accepted,
+            "expected_tokens_per_second": choice.tokens_per_second,
+            "expected_ms": choice.milliseconds,
+            "by_budget": rate_curve(chance, milliseconds, bill.costs.nodes),
+            "acceptance_factor": acceptance.as_json(),
+        }
+        return Growth(tree, marginals if drafts else None, decision)
 
     def observe(self, tree: Tree, verdict: Verdict) -> None:
         """Learns what rows, weights and drafts were worth; the context grows by the accepted path."""
         self._context += len(verdict.path)
         self._text.read(tree.token[verdict.path].tolist())
-        if self._round is None:
+        if self._round is None or self._bill is None:
             return
-        way, plan, choice = self._round.way, self._round.plan, self._round.choice
-        plan.teach(way.rates, tree, verdict)
-        if way is self._drafting:  # what retrieval would have been worth shows without its being tried
-            plan.teach(self._retrieving.rates, tree, verdict, drafted=False)
-        accepted = np.isin(np.arange(1, len(tree)), verdict.path)
-        way.acceptance.learn(plan.plan.score[: tree.drafted], accepted)
-        if self._without is not None:
-            self._judge_draft(self._without, choice, said_after_root(tree, verdict), len(verdict.path))
+        plan, choice, acceptance = self._round
+        if acceptance is self._drafted:
+            added = verdict.accepted - plan.retrieved_alone(self._rates, tree, verdict, LEAST_ALONE)
+            longer = choice.milliseconds - self._bill.alone[plan.retrieved(tree.drafted)]
+            self._worth.learn(plan.chain.matched, added - self._pace.rate * longer)
+        plan.teach(self._rates, tree, verdict)
+        acceptance.learn(plan.plan.score[: tree.drafted], verdict.path)
         self._pace.learn(len(verdict.path), choice.milliseconds)
-        self._round = self._without = None
+        self._round = None
 
-    def _judge_draft(self, without: "_Round", choice: Choice, said: list[int], tokens: int) -> None:
-        """What a draft added: tokens, less those that the run brings in the time that it took; and what came true of
-        the plan without it, as far as the text is known."""
-        nodes, plan = without.choice.nodes, without.plan.plan
-        alone = accepted_path(without.plan.tree(nodes), said)
-        longer = choice.milliseconds - without.choice.milliseconds
-        self._worth.learn(without.plan.chain.matched, tokens - len(alone) - self._pace.rate * longer)
-        known = plan.depth[:nodes] < len(said)
-        self._retrieving.acceptance.learn(plan.score[:nodes][known], np.isin(np.arange(1, nodes + 1), alone)[known])
-
-    def _known_costs(self) -> RoundCosts:
+    def _current_bill(self) -> "_Bill":
+        """What rounds cost at about the present context."""
         if self.costs is None:
             raise Incompatible(
                 f"{self.title} needs to know what rounds cost on this machine, and no costs were measured.",
                 "Let it decode, or choose ddtree-graft with a budget.",
             )
-        return self.costs
+        context = self._context // CONTEXT_STEP * CONTEXT_STEP
+        if self._bill is None or not self._bill.holds(self.costs, context, self.reach):
+            self._bill = _Bill(self.costs, context, self.reach)
+        return self._bill
 
-    def _plan_alone(self, root: int, rows: Ints, chain: Chain, max_depth: int, costs: RoundCosts) -> "_Round":
-        """Without a draft."""
-        return self._consider(self._retrieving, root, NO_MARGINALS, NO_SEQUEL, rows, chain, max_depth, costs)
-
-    def _consider(
-        self,
-        way: "_Way",
-        root: int,
-        marginals: Marginals,
-        sequel: Sequel,
-        rows: Ints,
-        chain: Chain,
-        max_depth: int,
-        costs: RoundCosts,
-    ) -> "_Round":
-        plan = GraftPlan(root, marginals, rows, way.rates, self.reach, max_depth, chain, sequel)
-        score = plan.plan.score
-        chance = way.acceptance.correct(score) if self.settings.calibrate else np.exp(score)
-        milliseconds = costs.verify(self._context, len(chance)) + costs.beside_ms
-        if way is self._drafting:
-            milliseconds = milliseconds + costs.draft(self._context)
-        return _Round(way, plan, best_budget(chance, milliseconds), rate_curve(chance, milliseconds, costs.nodes))
-
-    def _decision(self, chosen: "_Round", tree: Tree, drafts: bool) -> dict[str, Any]:
-        return {
-            **chosen.plan.decision(tree),
-            "way": "drafted" if drafts else "retrieved" if tree.drafted else "plain",
-            "expected_accepted": chosen.choice.expected_accepted,
-            "expected_tokens_per_second": chosen.choice.tokens_per_second,
-            "expected_ms": chosen.choice.milliseconds,
-            "by_budget": chosen.curve,
-            "acceptance_factor": chosen.way.acceptance.as_json(),
-        }
-
-
-class _Way:
-    """What has been learnt of one way to plan: with a draft, or from retrieval alone."""
-
-    def __init__(self) -> None:
-        self.rates = Rates()
-        self.acceptance = AcceptanceRates()
+    def _settle_reach(self, nodes: int) -> None:
+        """After a plan of which so many nodes are verified."""
+        if nodes > self.reach // 2:
+            self._reach = min(2 * self._reach, self.max_nodes)
+        elif nodes < self._reach // 8:
+            self._reach = max(self._reach // 2, LEAST_REACH)
 
 
 class _Round(NamedTuple):
-    way: _Way
     plan: GraftPlan
     choice: Choice
-    curve: dict[str, Any]
+    acceptance: AcceptanceRates
+    """Of plans of its kind."""
+
+
+class _Bill:
+    """What rounds cost at one length of the context: plans of up to `reach` nodes, in milliseconds `[reach + 1]`."""
+
+    def __init__(self, costs: RoundCosts, context: int, reach: int) -> None:
+        self.costs, self.context, self.reach = costs, context, reach
+        self.alone = costs.verify(context, reach) + costs.beside_ms
+        self.drafted = self.alone + costs.draft(context)
+        self.slope = least_slopes(self.alone)
+
+    def holds(self, costs: RoundCosts, context: int, reach: int) -> bool:
+        """Whether it is the bill of these."""
+        return (self.costs is costs) and (self.context, self.reach) == (context, reach)
 
 
 class _Pace:
@@ -244,9 +216,9 @@ class _DraftWorth:
     def __init__(self) -> None:
         classes = len(MATCHED) + 1
         self._worth = np.full(classes, PRIOR_WORTH)
-        self._judged = np.full(classes, PRIOR_DRAFTS)
+        self._drafts = np.full(classes, PRIOR_DRAFTS)
         self._since = np.zeros(classes, int)
-        """Rounds since drafts of the class were last judged."""
+        """Rounds of the class since its last draft."""
 
     def pays(self, matched: int) -> bool:
         """Whether to draft behind a match of so many tokens."""
@@ -254,18 +226,12 @@ class _DraftWorth:
         self._since[place] += 1
         return bool(self._worth[place] > 0 or self._since[place] > PROBE_EVERY)
 
-    def wants(self, matched: int) -> bool:
-        """Whether a draft there is to be judged: often where little is known of drafts, or little speaks for them."""
-        place = _class(matched)
-        doubtful = self._judged[place] < PRIOR_DRAFTS + JUDGED or self._worth[place] < PRIOR_WORTH / 2
-        return bool(doubtful or self._since[place] >= JUDGED)
-
     def learn(self, matched: int, worth: float) -> None:
-        """Counts a judged draft."""
+        """Counts a draft."""
         place = _class(matched)
         self._since[place] = 0
-        self._judged[place] += 1
-        self._worth[place] += (worth - self._worth[place]) / min(self._judged[place], MEMORY)
+        self._drafts[place] += 1
+        self._worth[place] += (worth - self._worth[place]) / min(self._drafts[place], MEMORY)
 
 
 def _class(matched: int) -> int:

@@ -25,8 +25,9 @@ MOST = 48
 """Tokens of a chain."""
 LOOKED_AT = 64
 """Places of the root's token, the latest first, among which the latest match is looked for."""
-BEYOND = BANDS
-"""The column of what lies beyond the drafted positions; the others are the bands of `hit_rates`."""
+BEYOND, ALONE = BANDS, BANDS + 1
+"""The columns of what lies beyond the drafted positions, and of plans without a draft; the others are the bands of
+`hit_rates`."""
 PRIOR = (
     (0.18, 0.30, 0.36, 0.50, 0.54, 0.73, 0.93, 0.54),
     (0.28, 0.55, 0.56, 0.58, 0.62, 0.80, 0.93, 0.62),
@@ -36,8 +37,8 @@ PRIOR = (
     (0.88, 0.88, 0.88, 0.90, 0.92, 0.95, 0.97, 0.89),
     (0.95, 0.95, 0.96, 0.97, 0.98, 0.98, 0.99, 0.96),
 )
-"""`[lengths, bands + 1]` believed before the first trial; smoothed from 36 greedy answers of the default target to
-training prompts, 160 tokens each, under its block drafter."""
+"""`[lengths, bands + 1]` believed before the first trial, `ALONE` as `BEYOND`; smoothed from 36 greedy answers of the
+default target to training prompts, 160 tokens each, under its block drafter."""
 PRIOR_TRIALS = 6.0
 
 
@@ -95,7 +96,8 @@ class CopyRates:
     """Counts of hits and trials, begun with a prior worth `PRIOR_TRIALS` trials of each kind."""
 
     def __init__(self) -> None:
-        self._hits = np.array(PRIOR) * PRIOR_TRIALS
+        prior = np.array(PRIOR)
+        self._hits = np.column_stack([prior, prior[:, BEYOND]]) * PRIOR_TRIALS
         self._trials = np.full(self._hits.shape, PRIOR_TRIALS)
 
     def weighed(self, chain: Chain, marginals: Marginals) -> Copied:
@@ -108,18 +110,29 @@ class CopyRates:
 
         `said` is what it said after the root. Whether they were verified does not matter: it is the text that judges.
         """
-        lines, columns = _cells(chain, marginals)
-        for line, column, token, wanted in zip(lines, columns, chain.token.tolist(), said, strict=False):
-            self._trials[line, column] += 1.0
-            self._hits[line, column] += token == wanted
-            if token != wanted:
-                return
+        tried = min(agreement(chain, said) + 1, len(chain.token), len(said))
+        lines, columns = _cells(chain._replace(token=chain.token[:tried]), marginals)
+        hit = chain.token[:tried] == said[:tried]
+        alone = np.full_like(columns, ALONE)
+        for column in (columns, alone) if len(marginals.token) else (alone,):
+            np.add.at(self._trials, (lines, column), 1.0)
+            np.add.at(self._hits, (lines, column), hit)
+
+
+def agreement(chain: Chain, said: Sequence[int]) -> int:
+    """How many tokens of a chain are what the target said after the root."""
+    count = 0
+    for token, wanted in zip(chain.token.tolist(), said, strict=False):
+        if token != wanted:
+            break
+        count += 1
+    return count
 
 
 def _cells(chain: Chain, marginals: Marginals) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Line and column of the table for every token of the chain."""
     count = len(chain.token)
-    column = np.full(count, BEYOND, np.int64)
+    column = np.full(count, BEYOND if len(marginals.token) else ALONE, np.int64)
     bands_along(chain.token, marginals.token, marginals.logprob, FLOORS, column)
     line = np.searchsorted(LENGTHS, chain.matched + np.arange(count), side="right") - 1
     return line, column

@@ -7,9 +7,10 @@ import numpy as np
 from decoding.drafters.base import StepwiseDrafter
 from decoding.errors import Incompatible
 from decoding.kernels.grafted_selection import Drafted, Plan, pop_plan
+from decoding.kernels.prices import NO_PRICES, Prices
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
-from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates
-from decoding.strategies.hit_rates import FLOORS, HitRates, Trial
+from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates, agreement
+from decoding.strategies.hit_rates import ALONE, FLOORS, NO_CANDIDATES, NO_LOGPROBS, HitRates, Trial
 from decoding.template import CHOICES
 from decoding.types import Floats, Ints, Marginals, Source, Tree, Verdict
 
@@ -52,16 +53,17 @@ class GraftPlan:
         max_depth: int,
         chain: Chain = NO_CHAIN,
         sequel: Sequel = NO_SEQUEL,
+        prices: Prices = NO_PRICES,
     ) -> None:
-        """`sequel` is the drafter's sequential head in this round, if what follows a node is to depend on it."""
+        """`sequel` is the drafter's sequential head in this round, if what follows a node is to depend on it. By
+        `prices` the plan ends where no more nodes can pay."""
         self.root = root
         self.marginals = marginals
         self.chain = chain
         self._rows = rows if len(rows) else np.empty((int(max(root, marginals.token.max(initial=0))) + 1, 0), np.int32)
-        by_token = np.argsort(marginals.token, axis=1).astype(np.int32)
-        drafted = Drafted(marginals.token, marginals.logprob, by_token, sequel)
+        drafted = Drafted(marginals.token, marginals.logprob, sequel)
         copied, weights = rates.copied.weighed(chain, marginals), rates.hits.weights()
-        self.plan: Plan = pop_plan(root, drafted, self._rows, copied, weights, budget, max(max_depth, 0))
+        self.plan: Plan = pop_plan(root, drafted, self._rows, copied, weights, budget, max(max_depth, 0), prices)
         self._seen = np.array(self._rows[np.concatenate([[root], self.plan.token])])
         self._rates = rates.hits
 
@@ -119,30 +121,48 @@ class GraftPlan:
             "rates": self._rates.as_json(),
         }
 
-    def teach(self, rates: Rates, tree: Tree, verdict: Verdict, drafted: bool = True) -> None:
-        """What the target said after every accepted node of a `tree` made of this plan, to the rates of plans of its
-        kind; to those of plans without a draft where `drafted` is false."""
-        marginals = self.marginals if drafted else NO_MARGINALS
-        rates.copied.learn(self.chain, marginals, said_after_root(tree, verdict))
-        for trial in self.trials(tree, verdict, drafted):
+    def teach(self, rates: Rates, tree: Tree, verdict: Verdict) -> None:
+        """What the target said after every accepted node of a `tree` made of this plan."""
+        rates.copied.learn(self.chain, self.marginals, said_after_root(tree, verdict))
+        for trial in self.trials(tree, verdict):
             rates.hits.learn(trial)
 
-    def trials(self, tree: Tree, verdict: Verdict, drafted: bool = True) -> list[Trial]:
+    def trials(self, tree: Tree, verdict: Verdict) -> list[Trial]:
         """What the rows of accepted nodes were tried with; nothing without retrieval."""
         if not self._seen.shape[1]:
             return []
         known = zip(verdict.path.tolist(), said_after_root(tree, verdict), strict=False)
+        beside_draft = len(self.marginals.token) > 0
         return [
-            Trial(self._seen[node], depth, token, *thought)
+            Trial(self._seen[node], depth, token, *thought, beside_draft)
             for depth, (node, token) in enumerate(known)
-            if (thought := self._thought(node, depth) if drafted else ()) is not None
+            if (thought := self._thought(node, depth)) is not None
         ]
 
-    def _thought(self, node: int, depth: int) -> tuple[Ints, Floats] | tuple[()] | None:
-        """The candidates below a node and what the drafter thought of them; nothing beyond the drafted positions, None
+    def retrieved(self, count: int) -> int:
+        """How many of the first `count` nodes are retrieved, be they drafted, too."""
+        return int(np.count_nonzero((self.plan.row_rank[:count] >= 0) | (self.plan.copied[:count] > 0)))
+
+    def retrieved_alone(self, rates: Rates, tree: Tree, verdict: Verdict, least: float) -> int:
+        """How many tokens of what the target said after the root a plan without a draft would have held, if that held
+        all paths that weigh at least `least`: along the chain, and along the rows of accepted nodes."""
+        said = said_after_root(tree, verdict)
+        copied = self.chain._replace(token=self.chain.token[: agreement(self.chain, said)])
+        edges = np.exp(rates.copied.weighed(copied, NO_MARGINALS).weight).tolist()
+        edges += [0.0] * (len(said) - len(edges))
+        weight, retrieved = 1.0, rates.hits.retrieved[ALONE]
+        for count, (node, token) in enumerate(zip(verdict.path.tolist(), said, strict=False)):
+            ranks = np.flatnonzero(self._seen[node] == token)
+            weight *= max([edges[count], *retrieved[ranks]])
+            if weight < least:
+                return count
+        return len(said)
+
+    def _thought(self, node: int, depth: int) -> tuple[Ints, Floats] | None:
+        """The candidates below a node and what the drafter thought of them: none beyond the drafted positions; None
         where it was not asked."""
         if depth >= len(self.marginals.token):
-            return ()
+            return NO_CANDIDATES, NO_LOGPROBS
         if not 0 < node <= len(self.plan.believed):
             return self.marginals.token[depth], np.array(self.marginals.logprob[depth])
         believed = self.plan.believed[node - 1]

@@ -22,8 +22,9 @@ from decoding.types import Floats, Ints
 FLOORS = np.array([0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5])
 """Least probability under the drafter of each band. What lies in the first one counts as not drafted."""
 BANDS = len(FLOORS)
-LATER, BEYOND = BANDS, 2 * BANDS
-"""Lines of the table: 0 on for the first position, `LATER` on for later ones, `BEYOND` the drafted positions."""
+LATER, BEYOND, ALONE = BANDS, 2 * BANDS, 2 * BANDS + 1
+"""Lines of the table: 0 on for the first position, `LATER` on for later ones, `BEYOND` the drafted positions, and
+`ALONE` for plans without a draft."""
 _FIRST_RANK = ((0.07, 0.10, 0.19, 0.31, 0.35, 0.62, 0.92), (0.10, 0.23, 0.30, 0.40, 0.47, 0.67, 0.93))
 _LATER_RANKS = (0.01, 0.05, 0.08, 0.12, 0.18, 0.32, 0.72)
 _BEYOND = (0.60, 0.07, 0.04, 0.02, 0.02, 0.01, 0.01, 0.01)
@@ -35,12 +36,12 @@ MEMORY = 500.0
 
 
 def prior_rates() -> NDArray[np.float64]:
-    """`[2 * BANDS + 1, 8]` what is believed before the first trial; smoothed from 4,000 tokens that the default target
+    """`[2 * BANDS + 2, 8]` what is believed before the first trial; smoothed from 4,000 tokens that the default target
     wrote after 56 training prompts of all sorts, under its block drafter and its warmed matrix. In a band, each rank
     from the third on has `_FALL` of the one before."""
     falling = np.outer(_LATER_RANKS, _FALL ** np.arange(CHOICES - 1))
     parts = [np.column_stack([first, falling]) for first in _FIRST_RANK]
-    return np.concatenate([*parts, np.array([_BEYOND])])
+    return np.concatenate([*parts, np.array([_BEYOND, _BEYOND])])
 
 
 NO_CANDIDATES, NO_LOGPROBS = np.empty(0, np.int32), np.empty(0, np.float32)
@@ -59,6 +60,8 @@ class Trial(NamedTuple):
     token: Ints = NO_CANDIDATES
     logprob: Floats = NO_LOGPROBS
     """`[k]` what the drafter thought would follow; nothing beyond the drafted positions."""
+    beside_draft: bool = True
+    """Whether anything was drafted in that round."""
 
 
 class HitRates:
@@ -75,7 +78,7 @@ class HitRates:
 
     @property
     def retrieved(self) -> NDArray[np.float64]:
-        """`[2 * BANDS + 1, 8]` the share of right entries by band and rank."""
+        """`[2 * BANDS + 2, 8]` the share of right entries by band and rank."""
         rates: NDArray[np.float64] = self._counts.hits / self._counts.trials
         return rates
 

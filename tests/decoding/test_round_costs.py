@@ -157,14 +157,14 @@ def test_measuring_a_real_model(family: str) -> None:
     target = tiny_target(family, max_position_embeddings=2500)
     costs = measure(target, Oracle([]), seconds=1.0)
     assert costs.contexts[0] == 64
-    assert len(costs.nodes) >= cost_probe.LEAST_POINTS
+    assert costs.nodes == cost_probe.NODES[: max(len(costs.nodes), 5)], "larger trees may be too dear"
     assert costs.verify_ms[0, -1] > costs.verify_ms[0, 0] > 0
     assert (costs.draft_ms > 0).all()
     assert not measure(target, Scripted({}), seconds=0.2).draft_ms.any()
     assert list(run(target, None, "ar")[2].output_ids) == plain_greedy(target, PROMPT, 28)
 
 
-@pytest.mark.parametrize(("hiccups", "points"), [(1, len(cost_probe.NODES)), (2, 4)])
+@pytest.mark.parametrize(("hiccups", "points"), [(1, len(cost_probe.NODES)), (2, cost_probe.NODES.index(8) + 1)])
 def test_one_hiccup_does_not_end_the_table(hiccups: int, points: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees of 8 nodes take a hundred times as long, but only so often: what is dear is measured once more."""
     asked: list[int] = []

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from decoding.drafters.prompt_lookup import PromptLookup
 from decoding.drafters.transition_matrix import TransitionMatrix
@@ -16,6 +17,7 @@ from decoding.strategies import make_strategy
 from decoding.strategies.acceptance_rates import BINS, PRIOR_SHARE, AcceptanceRates, best_budget, rate_curve
 from decoding.strategies.auto import LEAST_REACH, PROBE_EVERY, Auto, AutoSettings
 from decoding.tree import cumulative_logprob
+from decoding.types import Ints
 from tests.decoding.strategies.test_ddtree import GivenLogits
 from tests.decoding.strategies.test_ddtree_graft import matrix_of, verdict_of
 
@@ -66,6 +68,11 @@ def test_known_optima() -> None:
         "nodes": [1, 2], "tokens_per_second": [150.0, 153.33]}  # fmt: skip
 
 
+def path_of(taken: NDArray[np.bool_]) -> Ints:
+    """The root, and the nodes that were taken."""
+    return np.array([0, *np.flatnonzero(taken) + 1], np.int32)
+
+
 BIASES = {
     "true": lambda p: p,
     "over": lambda p: p**0.35,
@@ -88,7 +95,7 @@ def test_expectations_come_to_be_true(bias: str) -> None:
             claimed += np.exp(score).sum()
             accepted += taken.sum()
             honest += truth.sum()
-        rates.learn(score, taken)
+        rates.learn(score, path_of(taken))
     assert corrected == pytest.approx(accepted, rel=0.05)
     if bias == "true":
         assert claimed == pytest.approx(honest)
@@ -102,7 +109,7 @@ def test_a_bin_keeps_its_prior_until_it_is_seen() -> None:
     believed = np.exp(score) * PRIOR_SHARE[[0, 0, 2, -1]]
     np.testing.assert_allclose(rates.correct(score), believed)
     for _ in range(100):
-        rates.learn(score[:1], np.array([False]))
+        rates.learn(score[:1], path_of(np.array([False])))
     assert rates.correct(score[:1])[0] < 0.2
     np.testing.assert_allclose(rates.correct(score[2:]), believed[2:])
     assert len(rates.as_json()) == BINS
@@ -121,7 +128,7 @@ def test_correction_makes_rounds_faster(bias: str) -> None:
             score = np.log(np.maximum(BIASES[bias](truth), 1e-12))
             nodes = best_budget(rates.correct(score) if calibrate else np.exp(score), milliseconds).nodes
             tokens, time = tokens + 1 + truth[:nodes].sum(), time + milliseconds[nodes]
-            rates.learn(score[:nodes], rng.random(nodes) < truth[:nodes])
+            rates.learn(score[:nodes], path_of(rng.random(nodes) < truth[:nodes]))
         return tokens / time
 
     assert speed(True) > 1.02 * speed(False)

@@ -16,12 +16,14 @@ from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
 from decoding.kernels.beliefs import ASKED, LIKELIEST
 from decoding.kernels.grafted_selection import Copied, Drafted, Plan, Weights, pop_plan
+from decoding.kernels.prices import NO_PRICES, Prices, best_part, chances, least_slopes
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import top_marginals
 from decoding.strategies import make_strategy
 from decoding.strategies.copying import LENGTHS, LOOKED_AT, MOST, Chain, CopiedText, CopyRates
 from decoding.strategies.ddtree_graft import DDTreeGraft, DDTreeGraftSettings
 from decoding.strategies.graft_plan import GraftPlan, Rates, columns
+from decoding.strategies.hit_rates import ALONE
 from decoding.tree import depths
 from decoding.types import Source, Tree, Verdict
 from tests.decoding.strategies.test_ddtree import GivenLogits
@@ -47,7 +49,7 @@ class Case:
             known = int(rng.integers(0, choices + 1)) if rng.random() < 0.8 else 0
             self.rows[token, :known] = rng.permutation(vocab)[:known]
         self.floor = np.log(np.array([1e-30, 0.05, 0.3], np.float32))
-        rates = rng.integers(1, 5, (7, choices)) / 8 if ties else rng.uniform(0.01, 1, (7, choices))
+        rates = rng.integers(1, 5, (8, choices)) / 8 if ties else rng.uniform(0.01, 1, (8, choices))
         drafted = np.sort(rng.uniform(0.2, 1, 3))
         self.weights = Weights(
             np.log(rates).astype(np.float32), self.floor, np.log(drafted).astype(np.float32) * (not ties)
@@ -60,10 +62,9 @@ class Case:
         numbers = [rng.normal(0, 0.8, shape).astype(np.float32) for shape in shapes]
         self.sequel = Sequel(*numbers) if step and positions else NO_SEQUEL
 
-    def plan(self, budget: int, max_depth: int) -> Plan:
-        by_token = np.argsort(self.token, axis=1).astype(np.int32)
-        drafted = Drafted(self.token, self.logprob, by_token, self.sequel)
-        plan: Plan = pop_plan(self.root, drafted, self.rows, self.copied, self.weights, budget, max_depth)
+    def plan(self, budget: int, max_depth: int, prices: Prices = NO_PRICES) -> Plan:
+        drafted = Drafted(self.token, self.logprob, self.sequel)
+        plan: Plan = pop_plan(self.root, drafted, self.rows, self.copied, self.weights, budget, max_depth, prices)
         return plan
 
     def edges(self, path: Path) -> dict[int, float]:
@@ -78,7 +79,7 @@ class Case:
             found[successor] = logprob + (float(self.weights.drafted[band]) if row else 0.0)
         for rank, successor in enumerate(row):
             band = int((chance.get(successor, -np.inf) >= self.floor[1:]).sum())
-            line = 6 if not within else band + (3 if depth else 0)
+            line = (6 if len(self.token) else 7) if not within else band + (3 if depth else 0)
             found[successor] = float(self.weights.retrieved[line, rank])
         if depth < len(self.chain) and path == tuple(self.chain[:depth].tolist()):
             following, least = int(self.chain[depth]), float(self.copied.weight[depth])
@@ -184,6 +185,45 @@ def test_any_plan(
         part = case.plan(smaller, max_depth)
         for whole, head in zip(plan[:-1], part[:-1], strict=True):
             assert np.array_equal(whole[:smaller], head)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), budget=st.integers(0, 60), kind=st.sampled_from(["any", "flat", "linear", "steps"]),
+    step=st.floats(0.0, 3.0), shares=st.lists(st.floats(0.1, 3.0), min_size=1, max_size=12),
+)  # fmt: skip
+def test_a_priced_plan_ends_where_no_more_nodes_can_pay(
+    seed: int, budget: int, kind: str, step: float, shares: list[float]
+) -> None:
+    """Its nodes are the first of the whole plan, and the best part of that is among them."""
+    case = Case(seed, vocab=30, positions=4, width=12, choices=4, chain=seed % 5)
+    rise = np.random.default_rng(seed).exponential(step, budget) if kind == "any" else np.full(budget, step)
+    rise *= {"flat": 0.0, "steps": np.arange(budget) % 8 == 7}.get(kind, 1.0)
+    milliseconds = 10.0 + np.concatenate([[0.0], np.cumsum(rise)])
+    share = np.array(shares)
+    whole = case.plan(budget, 6)
+    part = case.plan(budget, 6, Prices(share, milliseconds, least_slopes(milliseconds)))
+    for full, head in zip(whole[:-1], part[:-1], strict=True):
+        assert np.array_equal(full[: len(part.score)], head)
+    assert best_part(chances(part.score, share), milliseconds) == best_part(chances(whole.score, share), milliseconds)
+    if kind == "flat":
+        assert len(part.score) == len(whole.score)
+
+
+def test_dear_nodes_end_a_plan_early() -> None:
+    case = Case(0, vocab=80, positions=6, width=60, choices=4)
+    milliseconds = 10.0 + np.arange(65.0)
+    plan = case.plan(64, 6, Prices(np.ones(12), milliseconds, least_slopes(milliseconds)))
+    assert best_part(np.exp(plan.score), milliseconds)[0] <= len(plan.score) < 32
+
+
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=20))
+def test_no_more_nodes_are_cheaper_than_the_least_slope(cost: list[float]) -> None:
+    milliseconds = np.array(cost)
+    slope = least_slopes(milliseconds)
+    assert slope[-1] == np.inf
+    for few in range(len(cost) - 1):
+        assert slope[few] == min((cost[more] - cost[few]) / (more - few) for more in range(few + 1, len(cost)))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -298,6 +338,29 @@ def test_a_graft_enters_where_it_has_been_right() -> None:
         assert (tree.token.tolist() == [7, 11, 12]) == (right == 11), "a graft that is always wrong must go"
 
 
+def test_what_a_plan_without_a_draft_would_have_held() -> None:
+    """The chain 20 21 30 and the rows of 7 and 20, against what the target said; node for node of the accepted path."""
+    rows = matrix_of({7: [20, 9], 20: [21]}).successors()
+    rates, chain = Rates(), Chain(np.array([20, 21, 30], np.int32), 3, int(LENGTHS[-1]))
+    marginals = top_marginals(torch.zeros(5, VOCAB), 4)
+    plan = GraftPlan(7, marginals, rows, rates, 20, 9, chain)
+    tree = plan.tree(20)
+
+    def held(path: list[int], bonus: int, least: float) -> int:
+        nodes = [0]
+        for token in path:
+            nodes.append(int(np.flatnonzero((tree.parent == nodes[-1]) & (tree.token == token))[0]))
+        return plan.retrieved_alone(rates, tree, verdict_of(tree, nodes, bonus), least)
+
+    assert held([20, 21], 30, 0.1) == 3, "all of it, the bonus, too"
+    assert held([20, 21], 31, 0.1) == 2
+    assert held([20, 21], 30, 1.0) == 0, "no path weighs that much"
+    assert held([9], 5, 0.01) == 1, "by the row of the root; that of 9 is not known"
+    assert held([], 50, 0.0001) == 0
+    drafted = int(next(token for token in marginals.token[0] if token not in (20, 9)))
+    assert held([drafted] if drafted in tree.token[tree.parent == 0] else [], 20, 0.01) in (0, 1)
+
+
 def test_it_learns_from_accepted_nodes_alone(drafter: GivenLogits) -> None:
     matrix = matrix_of({token: [1, 2, 3] for token in range(VOCAB)})
     strategy = DDTreeGraft(DDTreeGraftSettings(budget=30))
@@ -305,9 +368,10 @@ def test_it_learns_from_accepted_nodes_alone(drafter: GivenLogits) -> None:
     tree = strategy.grow_beside(drafter, matrix, 7, 10).tree
     strategy.observe(tree, verdict_of(tree, [0], bonus=2))
     after = strategy.rates.hits.weights()
-    half = len(before.floor)
-    assert (before.retrieved[:half] != after.retrieved[:half]).sum() == 3  # one cell for each entry of the root's row
-    assert np.array_equal(before.retrieved[half:], after.retrieved[half:])
+    changed = (before.retrieved != after.retrieved).sum(axis=1)
+    assert changed[: len(before.floor)].sum() == 3, "one cell for each entry of the root's row"
+    assert changed[ALONE] == 3, "and what it would be worth without a draft"
+    assert changed.sum() == 6
     strategy.observe(tree, verdict_of(tree, [0], bonus=2))
     assert np.array_equal(strategy.rates.hits.weights().retrieved, after.retrieved), "a round teaches once"
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decoding.strategies.hit_rates import BANDS, BEYOND, FLOORS, LATER, HitRates, Trial, prior_rates
+from decoding.strategies.hit_rates import ALONE, BANDS, BEYOND, FLOORS, LATER, HitRates, Trial, prior_rates
 from decoding.types import Ints, Marginals
 
 ROW = np.array([10, 11, 12, -1, -1, -1, -1, -1], np.int32)
@@ -36,8 +36,9 @@ def test_rates_come_to_be_what_they_are(position: int, offset: int | None) -> No
     for rank, token in enumerate((10, 11, 12)):
         line = BEYOND if offset is None else offset + BANDS_OF[token]
         assert rates.retrieved[line, rank] == pytest.approx(truth[token], abs=0.06)
+        assert rates.retrieved[ALONE, rank] == pytest.approx(truth[token], abs=0.06)
     touched = rates.retrieved != HitRates().retrieved
-    assert touched.sum() == 3
+    assert touched.sum() == 6, "the entries at their places, and without a draft"
     if offset is None:
         assert np.array_equal(rates.drafted, HitRates().drafted)
     else:  # the drafter gives token 20 a chance of .2, and .15 of the time it is right
@@ -73,7 +74,7 @@ def test_weights_can_be_planned_with() -> None:
         row = rng.permutation(30)[:8].astype(np.int32)
         rates.learn(trial(row, int(rng.integers(2)), int(rng.integers(30)), draft))
         weights = rates.weights()
-        assert weights.retrieved.shape == (2 * BANDS + 1, 8)
+        assert weights.retrieved.shape == (2 * BANDS + 2, 8)
         assert (weights.retrieved <= 0).all()
         assert np.isfinite(weights.retrieved).all()
         assert (np.diff(weights.drafted) >= 0).all()
