@@ -25,6 +25,7 @@ from torch import Tensor
 from decoding.errors import Incompatible
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.template import Template
+from decoding.topk import Likeliest, likeliest
 from decoding.types import Floats, Ints, Marginals, Source, Tree
 
 
@@ -114,6 +115,11 @@ class OnePassDrafter(Drafter):
         Raises Incompatible where the drafter knows no whole distributions, as this does.
         """
         raise _no_distributions(self)
+
+    def read_logits(self, root: int, k: int) -> tuple[Tensor, Likeliest]:
+        """`logits`, good until the next pass, with the `min(k, kept)` most likely of each row."""
+        logits = self.logits(root)
+        return logits, likeliest(logits, k)
 
 
 class StepwiseDrafter(Drafter):

@@ -16,14 +16,14 @@ from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_m
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
 from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
 from decoding.drafters.fitting import Fitting
-from decoding.drafters.host_block import Draft, HostBlock, host_block
+from decoding.drafters.host_block import Draft, HostBlock, HostDrafts, host_block
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
 from decoding.drafters.sequential_head import SequentialTables, read_sequential_head
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import marginals_of, top_marginals
-from decoding.topk import likeliest_of
+from decoding.topk import Likeliest, likeliest_of
 from decoding.types import Marginals
 
 
@@ -72,7 +72,7 @@ class BlockDiffusionDrafter(OnePassDrafter):
     def begin(self, capacity: int) -> None:
         """Allocates the context of at most `capacity` positions, with room for one block behind it."""
         self.end()
-        self._run = _Run(self.config, capacity, self._dtype, self._device)
+        self._run = _Run(self.config, capacity, self._dtype, self._device, self._host)
 
     @torch.inference_mode()
     def observe(self, observation: Observation) -> None:
@@ -97,10 +97,11 @@ class BlockDiffusionDrafter(OnePassDrafter):
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
-        if self._host is None:
+        drafts = self._started().drafts
+        if drafts is None:
             found = top_marginals(self.logits(root), k)
         else:
-            found = marginals_of(likeliest_of(self._draft_on_host(self._host, root, k).found))
+            found = marginals_of(likeliest_of(self._draft_on_host(drafts, root, k).found))
         return in_target_ids(found, self.draft_tokens)
 
     def sequel(self) -> Sequel:
@@ -113,9 +114,9 @@ class BlockDiffusionDrafter(OnePassDrafter):
     def logits(self, root: int) -> Tensor:
         """Float32 logits `[positions, kept]` of the draft tokens on the device, after the config's multiplier and soft
         cap."""
-        if self._host is not None:
-            return self._draft_on_host(self._host, root, 1).logits
         run, config = self._started(), self.config
+        if run.drafts is not None:
+            return self._draft_on_host(run.drafts, root, 1).logits.clone()
         self._remember(run)
         embedded, block = self._block(root)
         rotation = run.rotation[run.length : run.length + config.block_size]
@@ -128,6 +129,14 @@ class BlockDiffusionDrafter(OnePassDrafter):
             logits = torch.tanh(logits / config.logit_softcap) * config.logit_softcap
         return logits
 
+    @torch.inference_mode()
+    def read_logits(self, root: int, k: int) -> tuple[Tensor, Likeliest]:
+        drafts = self._started().drafts
+        if drafts is None:
+            return super().read_logits(root, k)
+        draft = self._draft_on_host(drafts, root, k)
+        return draft.logits, likeliest_of(draft.found)
+
     def _block(self, root: int) -> tuple[Tensor, Tensor]:
         """Embeddings `[block, hidden]` of the root and the masks behind it: the target's, and what the model reads."""
         self._block_ids[0] = root
@@ -135,12 +144,11 @@ class BlockDiffusionDrafter(OnePassDrafter):
         block = embedded.to(self._dtype)
         return embedded, block if self.config.embedding_scale == 1.0 else block * self.config.embedding_scale
 
-    def _draft_on_host(self, host: HostBlock, root: int, k: int) -> Draft:
+    def _draft_on_host(self, drafts: HostDrafts, root: int, k: int) -> Draft:
         run = self._started()
         features, past = run.take_heard(), run.length
         run.length += len(features)
-        rotation = run.rotation[past : run.length + self.config.block_size]
-        draft = host.draft(features, self._block(root)[1], rotation, run.slabs, past, run.all_seen, k)
+        draft = drafts.draft(features, self._block(root)[1], past, k)
         run.states = draft.states
         return draft
 
@@ -165,7 +173,14 @@ class BlockDiffusionDrafter(OnePassDrafter):
 class _Run:
     """What one run holds on the device; everything is allocated here, once."""
 
-    def __init__(self, config: BlockDiffusionConfig, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: BlockDiffusionConfig,
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        host: HostBlock | None,
+    ) -> None:
         block = config.block_size
         room = capacity + block
         self.capacity = capacity
@@ -179,9 +194,8 @@ class _Run:
         self.slabs = torch.empty((2, config.layers, config.kv_heads, room, config.head_dim), dtype=dtype, device=device)
         """Context keys and values; the current block's stand behind them until the next round."""
         self.cache = self.slabs.transpose(0, 1)
-        self.all_seen = torch.zeros(room, dtype=dtype, device=device)
-        """A row of an additive mask."""
         self.rotation: Rotation = rotation(config, room, dtype, device)
+        self.drafts = HostDrafts(host, self.slabs, self.rotation, block) if host is not None else None
         kinds = {
             (window, causal): block_mask(window, causal, block, min(window or room, capacity + 1) - 1 + block, device)
             for window, causal in zip(config.windows, config.causal, strict=True)

@@ -1,6 +1,6 @@
 """How a DFlash drafter on a CPU drafts, by the kernels."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from decoding.kernels.block import Projection, draft_block
 from decoding.kernels.context import READING_STEPS, Reading
 from decoding.kernels.crew import new_marks, run_together
 from decoding.kernels.reading import Found
+from decoding.types import Floats
 
 
 def host_block(model: BlockDiffusionModel, head: Head) -> "HostBlock | None":
@@ -45,46 +46,64 @@ class HostBlock:
 
     def __init__(self, model: BlockDiffusionModel, head: KernelLinear) -> None:
         """Raises AttributeError for layers that are built in another way."""
-        self._layers = HostLayers(list(model.layers), model.norm, model.config.head_dim**-0.5)
-        self._fc = model.fc.weight.detach()  # kept alive: the kernel knows its address alone
-        self._norm = model.hidden_norm.weight.detach().numpy()
-        self._head = head.matrix
+        self.layers = HostLayers(list(model.layers), model.norm, model.config.head_dim**-0.5)
+        self.fc = model.fc.weight.detach()
+        """Kept alive here: the kernel knows its address alone."""
+        self.norm: Floats = model.hidden_norm.weight.detach().numpy()
+        self.head = head.matrix
 
-    def draft(
-        self, features: Tensor, block: Tensor, rotation: Rotation, slabs: Tensor, past: int, mask: Tensor, k: int
-    ) -> Draft:
-        """Writes what `features` `[rows, taps * hidden]` give behind `past` of the keys and values `slabs`
-        `[2, layers, kv_heads, capacity, head_dim]`, denoises `block` `[positions + 1, hidden]`, which is written on,
-        behind that, and reads the `k` largest of its logits.
 
-        `rotation` is that of the positions of both; `mask` is a row of zeros for what the block sees.
+class HostDrafts:
+    """The drafts of one run. What they write on is allocated once: a round has better things to do."""
+
+    def __init__(self, host: HostBlock, slabs: Tensor, rotation: Rotation, block: int) -> None:
+        """Keys and values `slabs` `[2, layers, kv_heads, capacity, head_dim]` of the context, with room for a `block`
+        of positions behind it, and the `rotation` of all positions."""
+        self._host = host
+        self._keys, self._values = (slab.numpy() for slab in slabs)
+        self._cos, self._sin = rotation.cos.numpy(), rotation.sin.numpy()
+        self._all_seen = torch.zeros(slabs.shape[3]).expand(block, -1)
+        """An additive mask."""
+        first = torch.from_numpy(self._cos[:block]), torch.from_numpy(self._sin[:block])
+        self._pass = host.layers.new_pass(
+            torch.empty(block, host.layers.hidden), *first, slabs[0], slabs[1], 0, self._all_seen
+        )
+        self._logits = np.empty((block - 1, len(host.head)), np.float32)
+        self._asked = nothing_asked(block - 1)
+
+    def draft(self, features: Tensor, block: Tensor, past: int, k: int) -> Draft:
+        """Writes what `features` `[rows, taps * hidden]` give behind `past` of the keys and values, denoises `block`
+        `[positions + 1, hidden]`, which is written on, behind that, and reads the `k` largest of its logits.
+
+        The logits are good until the next draft.
         """
-        rows, (layers, kv_heads, _, head_dim) = len(features), slabs.shape[1:]
-        keys, values = slabs
-
-        def room(rows: int, width: int) -> Any:
-            return np.empty((rows, width), np.float32)
-
+        host, rows, end = self._host, len(features), past + len(features)
+        layers, kv_heads, _, head_dim = self._keys.shape
         reading = Reading(
             features=features.numpy(),
-            fc=self._fc.data_ptr(),
-            norm=self._norm,
-            cos=rotation.cos[:rows].numpy(),
-            sin=rotation.sin[:rows].numpy(),
-            keys=keys.numpy(),
-            values=values.numpy(),
+            fc=host.fc.data_ptr(),
+            norm=host.norm,
+            cos=self._cos[past:end],
+            sin=self._sin[past:end],
+            keys=self._keys,
+            values=self._values,
             past=past,
-            context=room(rows, self._layers.hidden),
-            kv=room(rows, layers * 2 * kv_heads * head_dim),
+            context=np.empty((rows, host.layers.hidden), np.float32),
+            kv=np.empty((rows, layers * 2 * kv_heads * head_dim), np.float32),
             marks=new_marks(READING_STEPS),
         )
-        cos, sin = rotation.cos[rows:], rotation.sin[rows:]
-        denoising = self._layers.new_pass(block, cos, sin, keys, values, past + rows, mask.expand(len(block), -1))
-        logits = room(len(block) - 1, len(self._head))
-        head = Projection(self._head.ctypes.data, self._head.itemsize, new_marks(1))
-        found = new_found(len(logits), min(k, logits.shape[1]))
-        table = new_table(found, nothing_asked(len(logits)), logits)
-        run_together(draft_block, self._layers.weights, reading, denoising, head, table)
-        draft = Draft(torch.from_numpy(logits), found, torch.from_numpy(denoising.final[1:]))
+        ahead = slice(end, end + len(block))
+        denoising = self._pass._replace(
+            x=block.numpy(),
+            cos=self._cos[ahead],
+            sin=self._sin[ahead],
+            past=end,
+            marks=np.zeros_like(self._pass.marks),  # a late thread of the last draft still looks at its own
+        )
+        head = Projection(host.head.ctypes.data, host.head.itemsize, new_marks(1))
+        found = new_found(len(self._logits), min(k, self._logits.shape[1]))
+        table = new_table(found, self._asked, self._logits)
+        run_together(draft_block, host.layers.weights, reading, denoising, head, table)
+        draft = Draft(torch.from_numpy(self._logits), found, torch.from_numpy(denoising.final[1:].copy()))
         show_odd(found, draft.logits)
         return draft

@@ -8,6 +8,7 @@ from decoding.drafters.base import Candidates, Drafter, Filled, Observation, One
 from decoding.kernels.sequel import Sequel
 from decoding.stage_clock import StageClock
 from decoding.template import Template
+from decoding.topk import Likeliest
 from decoding.types import Ints, Marginals
 
 
@@ -70,6 +71,10 @@ class _TimedOnePass(_Timed, OnePassDrafter):
     def logits(self, root: int) -> Tensor:
         with self.clock.stage(self.stage):
             return self.inner.logits(root)
+
+    def read_logits(self, root: int, k: int) -> tuple[Tensor, Likeliest]:
+        with self.clock.stage(self.stage):
+            return self.inner.read_logits(root, k)
 
 
 class _TimedStepwise(_Timed, StepwiseDrafter):

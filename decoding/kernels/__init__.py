@@ -45,6 +45,13 @@ def compiled(function: Function) -> Function:
     return compiled_with(set())(function)
 
 
+def inlined(function: Function) -> Function:
+    """As `compiled`, put into each kernel that calls it. A call hands every array of its arguments over, counted: where
+    tuples of many are passed for little work, that takes longer than the work."""
+    kernel: Function = _cached(partial(numba.njit, nogil=True, forceinline=True), function)
+    return kernel
+
+
 def compiled_with(fastmath: set[str]) -> Callable[[Function], Function]:
     """As `compiled`; `fastmath` names the LLVM flags under which floating-point operations may be regrouped."""
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decoding.kernels import compiled
+from decoding.kernels import compiled, inlined
 from decoding.kernels.beliefs import Beliefs, falls, new_beliefs, next_likely, think, thought_below
 from decoding.kernels.hit_counts import band_of
 from decoding.kernels.prices import Prices, chance_of, pays_no_more
 from decoding.kernels.selection import Heap, rise, sink
 from decoding.kernels.sequel import Sequel
-from decoding.types import Floats, Ints
+from decoding.types import Floats, Ints, Source
 
 NONE = -1
 
@@ -151,12 +151,14 @@ def pop_plan(
         drafted, successors, copied, weights, new_beliefs(drafted.token, drafted.logprob, drafted.sequel, budget)
     )
     top = _Above(NONE, np.int64(root), 0, 0.0, 0, NONE)
-    count, heap, size = 0, pool.heap, pool.size
+    newest, count, heap, size = top, 0, pool.heap, pool.size
     priced, tokens = len(prices.milliseconds) > 0, 1.0
     rate = tokens / prices.milliseconds[0] if priced else 0.0
-    if max_depth > 0 and budget > 0:
-        _offer_children(top, given, pool)
-    while size[1] > 0 and count < budget:
+    while count < budget:
+        if newest.depth < max_depth:
+            _offer_children(newest, given, pool)
+        if size[1] == 0:
+            break
         best, score = heap.candidate[0], heap.score[0]
         if priced:
             if pays_no_more(prices, count, rate, score):
@@ -182,8 +184,7 @@ def pop_plan(
             and pool.what[best + 1, 2] != NONE
         ):
             _wait(pool, best + 1)
-        if depth + 1 < max_depth:
-            _offer_children(_above(count, numbers, scores), given, pool)
+        newest = _above(count, numbers, scores)
         count += 1
     plan = numbers[:, :count]
     believed = given.beliefs.believed
@@ -193,6 +194,27 @@ def pop_plan(
 
 
 @compiled
+def edges_of(plan: Plan, most: int, root: int, logprob: Floats) -> tuple[Ints, Ints, Floats, NDArray[np.uint8]]:
+    """Token, parent, log-probability under the drafter (nats) and source `[nodes]`, as those of a `Tree`, of the
+    `root` and at most the first `most` nodes of a plan over the marginals `logprob` `[positions, k]`."""
+    count = min(most, len(plan.token))
+    token, parent = np.empty(count + 1, np.int32), np.empty(count + 1, np.int32)
+    said, source = np.empty(count + 1, np.float32), np.empty(count + 1, np.uint8)
+    token[0], parent[0], said[0], source[0] = root, -1, 0.0, Source.ROOT
+    for place in range(count):
+        node, above, rank = place + 1, plan.parent[place], plan.draft_rank[place]
+        token[node], parent[node] = plan.token[place], above + 1
+        source[node] = Source.RETRIEVAL if rank == NONE else Source.DRAFT
+        if rank == NONE:
+            said[node] = np.nan
+        elif 0 <= above < len(plan.believed):
+            said[node] = plan.believed[above, rank]
+        else:
+            said[node] = logprob[plan.depth[place], rank]
+    return token, parent, said, source
+
+
+@inlined
 def _above(place: int, numbers: Ints, scores: NDArray[np.float64]) -> _Above:
     """A node of the plan, whose `numbers` are the fields of `Plan` in their order."""
     depth, token, along = numbers[1, place] + 1, numbers[2, place], numbers[5, place]
@@ -200,13 +222,13 @@ def _above(place: int, numbers: Ints, scores: NDArray[np.float64]) -> _Above:
     return _Above(np.int64(place), np.int64(token), np.int64(depth), scores[place], np.int64(along), over)
 
 
-@compiled
+@inlined
 def _following(above: _Above, copied: Copied) -> int:
     """The copied token among the children of a node; -1: none."""
     return copied.token[above.depth] if above.along == above.depth < len(copied.token) else NONE
 
 
-@compiled
+@inlined
 def _offer_children(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes candidates of a node's children, and lets the first of each kind wait."""
     think(given.beliefs, above.place, above.over, above.depth, above.token)
@@ -215,7 +237,7 @@ def _offer_children(above: _Above, given: _Given, pool: _Pool) -> None:
     _offer_copied(above, given, pool)
 
 
-@compiled
+@inlined
 def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes candidates of all successors, heaviest first, and lets the first one wait; what is copied, too, weighs at
     least what the chain says."""
@@ -257,7 +279,7 @@ def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
         _wait(pool, first)
 
 
-@compiled
+@inlined
 def _offer_drafted(above: _Above, last: int, given: _Given, pool: _Pool) -> None:
     """Makes a candidate of the likeliest drafted token behind that of rank `last` which the row does not hold and which
     is not copied."""
@@ -282,7 +304,7 @@ def _offer_drafted(above: _Above, last: int, given: _Given, pool: _Pool) -> None
         _add(pool, above, rank, drafted.token[depth, rank], rank, edge)
 
 
-@compiled
+@inlined
 def _offer_copied(above: _Above, given: _Given, pool: _Pool) -> None:
     """Makes a candidate of the copied child, where there is one that the row does not hold."""
     drafted, successors, copied, weights, beliefs = given
@@ -299,7 +321,7 @@ def _offer_copied(above: _Above, given: _Given, pool: _Pool) -> None:
         _add(pool, above, order, following, draft_rank, edge)
 
 
-@compiled
+@inlined
 def _drafted_edge(logprob: float, weights: Weights, known: bool) -> float:
     """Log-weight of a token that the row, where one is `known`, does not hold."""
     edge = np.float64(logprob)
@@ -308,7 +330,7 @@ def _drafted_edge(logprob: float, weights: Weights, known: bool) -> float:
     return edge
 
 
-@compiled
+@inlined
 def _add(pool: _Pool, above: _Above, order: int, token: int, draft_rank: int, edge: float) -> None:
     """A candidate that no row holds, which waits from now on."""
     made = pool.size[0]
@@ -319,24 +341,24 @@ def _add(pool: _Pool, above: _Above, order: int, token: int, draft_rank: int, ed
     _wait(pool, made)
 
 
-@compiled
+@inlined
 def _wait(pool: _Pool, candidate: int) -> None:
     rise(pool.heap, pool.size[1], pool.score[candidate], candidate, pool.way, pool.popped)
     pool.size[1] += 1
 
 
-@compiled
+@inlined
 def _extended(above: float, edge: float) -> float:
     """An edge above zero can only be rounding, and would put a child before its parent."""
     return above + min(np.float64(edge), 0.0)
 
 
-@compiled
+@inlined
 def _has_row(above: _Above, successors: Ints) -> bool:
     return successors.shape[1] > 0 and successors[above.token, 0] >= 0
 
 
-@compiled
+@inlined
 def _holds(successors: Ints, over: int, token: int) -> bool:
     found = False
     for rank in range(successors.shape[1]):
@@ -344,7 +366,7 @@ def _holds(successors: Ints, over: int, token: int) -> bool:
     return found
 
 
-@compiled
+@inlined
 def _ranked(above: _Above, given: _Given, token: int) -> tuple[int, int]:
     """The drafted rank of `token` below a node, -1 where it is too unlikely to be called drafted, and its band, -1
     beyond the drafted positions."""
@@ -356,11 +378,11 @@ def _ranked(above: _Above, given: _Given, token: int) -> tuple[int, int]:
     return (NONE if band == 0 else rank), band
 
 
-@compiled
+@inlined
 def _draft_rank(drafted: Drafted, depth: int, token: int) -> int:
-    """The rank of `token` among the candidates of a position; -1 where it is none of them. All are looked at: that
-    compiles to vector instructions, and to sort them by token takes longer."""
-    held, wanted, found = drafted.token[depth], np.int32(token), np.int32(NONE)
+    """The rank of `token` among the candidates of a position, which are different; -1 where it is none of them. All are
+    looked at, and ranks added up: that compiles to vector instructions, and is quicker than to sort them by token."""
+    held, wanted, behind = drafted.token[depth], np.int32(token), np.int32(0)
     for rank in range(len(held)):
-        found = np.int32(rank) if held[rank] == wanted else found
-    return found
+        behind += np.int32(rank + 1) if held[rank] == wanted else np.int32(0)
+    return behind - 1

@@ -4,10 +4,10 @@ import numpy as np
 
 from decoding.kernels.drawing import draw_independent
 from decoding.kernels.filling import Growing, Shape, fill_level
-from decoding.kernels.grafted_selection import Copied, Drafted, Weights, pop_plan
+from decoding.kernels.grafted_selection import Copied, Drafted, Weights, edges_of, pop_plan
 from decoding.kernels.hit_counts import Counts, bands_along, count_trial
 from decoding.kernels.linear import linear
-from decoding.kernels.prices import NO_PRICES
+from decoding.kernels.prices import NO_PRICES, best_part, chances, count_nodes, least_slopes
 from decoding.kernels.rows import candidates, rank_of, soften, sums
 from decoding.kernels.selection import pop_prefixes
 from decoding.kernels.sequel import NO_SEQUEL
@@ -33,7 +33,11 @@ def prepare() -> None:
     rates = Weights(np.zeros((4, 8), np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32))
     copied = Copied(np.zeros(1, np.int32), np.zeros(1, np.float32))
     rows = np.full((2, 8), -1, np.int32)
-    pop_plan(0, Drafted(token, logprob, NO_SEQUEL), rows, copied, rates, 2, 2, NO_PRICES)
+    plan = pop_plan(0, Drafted(token, logprob, NO_SEQUEL), rows, copied, rates, 2, 2, NO_PRICES)
+    edges_of(plan, 1, 0, logprob)
+    numbers = np.ones(2)
+    best_part(chances(numbers, numbers), least_slopes(np.ones(3)))
+    count_nodes(numbers, numbers, numbers, np.zeros(1, np.int32))
     counts = Counts(np.ones((6, 8)), np.ones((6, 8)), np.ones(2), np.ones(2))
     count_trial(counts, np.zeros(8, np.int32), 0, 0, token[0], logprob[0].copy(), True, np.zeros(2), 1.0)
     bands_along(np.zeros(1, np.int32), token, logprob, np.zeros(2), np.zeros(1, np.int64))

@@ -13,7 +13,7 @@ from decoding.drafters.draft_tokens import in_target_ids
 from decoding.draws import Drawn, Draws
 from decoding.errors import Incompatible
 from decoding.kernels.filling import Growing, Numbers, fill_level
-from decoding.marginals import top_marginals
+from decoding.marginals import marginals_of
 from decoding.sampling import (
     Sampling,
     draw_each,
@@ -78,10 +78,10 @@ def draw_tree(
     filling, how = _Filling(root, template, drafter.source), _How(sampling, drawn, rng)
     marginals, draft_tokens = None, None
     if isinstance(drafter, OnePassDrafter):
-        logits, draft_tokens = drafter.logits(root), drafter.draft_tokens
-        best = top_marginals(logits, SHOWN_MARGINALS)
-        marginals = in_target_ids(best, draft_tokens)
-        normaliser = _normaliser(logits, best.token, best.logprob)
+        draft_tokens = drafter.draft_tokens
+        logits, best = drafter.read_logits(root, SHOWN_MARGINALS)
+        marginals = in_target_ids(marginals_of(best), draft_tokens)
+        normaliser = torch.from_numpy((best.peak - best.logprob[:, 0])[:, None]).to(logits.device)
         ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), template, how, draft_tokens)
     elif isinstance(drafter, StepwiseDrafter):
         ask = _stepwise(drafter, filling, template, how)
@@ -153,6 +153,10 @@ def _stepwise(drafter: StepwiseDrafter, filling: "_Filling", template: Template,
 
 def _on_host(rows: _Rows, token: Tensor, row: Numbers) -> tuple[Ints, Floats]:
     """Tokens `[draws]` that were drawn from the rows `row` `[draws]`, with their log-probabilities at temperature 1."""
+    if token.device.type == "cpu":  # numpy keeps to this thread
+        drawn, place = token.numpy().astype(np.int32), np.maximum(token.numpy(), 0)
+        said: Floats = rows.logits.numpy()[row, place] - rows.normaliser.numpy()[row, 0]
+        return drawn, np.minimum(said, 0.0, dtype=np.float32)
     at = torch.from_numpy(row).to(token.device)
     logprob = (rows.logits[at, token.clamp_min(0)] - rows.normaliser[at, 0]).clamp_max_(0.0)
     packed = torch.stack([token.to(torch.int32), logprob.view(torch.int32)]).cpu().numpy()

@@ -6,13 +6,13 @@ import numpy as np
 
 from decoding.drafters.base import StepwiseDrafter
 from decoding.errors import Incompatible
-from decoding.kernels.grafted_selection import Drafted, Plan, pop_plan
+from decoding.kernels.grafted_selection import Drafted, Plan, edges_of, pop_plan
 from decoding.kernels.prices import NO_PRICES, Prices
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates, agreement
 from decoding.strategies.hit_rates import ALONE, FLOORS, NO_CANDIDATES, NO_LOGPROBS, HitRates, Trial
 from decoding.template import CHOICES
-from decoding.types import Floats, Ints, Marginals, Source, Tree, Verdict
+from decoding.types import Floats, Ints, Marginals, Tree, Verdict
 
 NO_ROWS = np.empty((0, 0), np.int32)
 NO_MARGINALS = Marginals(np.empty((0, 1), np.int32), np.empty((0, 1), np.float32))
@@ -83,19 +83,7 @@ class GraftPlan:
 
     def tree(self, count: int) -> Tree:
         """The first `count` nodes of the plan below the root, in its order."""
-        plan = self.head(count)
-        nodes = len(plan.token) + 1
-        token, parent = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
-        logprob, source = np.zeros(nodes, np.float32), np.full(nodes, Source.ROOT, np.uint8)
-        token[0], parent[0] = self.root, -1
-        token[1:], parent[1:] = plan.token, plan.parent + 1
-        drafted = plan.draft_rank >= 0
-        logprob[1:] = np.nan
-        logprob[1:][drafted] = self.marginals.logprob[plan.depth[drafted], plan.draft_rank[drafted]]
-        followed = drafted & (plan.parent >= 0) & (plan.parent < len(plan.believed))
-        logprob[1:][followed] = plan.believed[plan.parent[followed], plan.draft_rank[followed]]
-        source[1:] = np.where(drafted, Source.DRAFT, Source.RETRIEVAL)
-        return Tree(token, parent, logprob, source)
+        return Tree(*edges_of(self.plan, count, self.root, self.marginals.logprob))
 
     def decision(self, tree: Tree) -> dict[str, Any]:
         """What was decided for a `tree` made of this plan, asked before the round teaches anything; `grafts` and
