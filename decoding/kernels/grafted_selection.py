@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from decoding.kernels import compiled, inlined
 from decoding.kernels.beliefs import Beliefs, falls, new_beliefs, next_likely, think, thought_below
 from decoding.kernels.hit_counts import band_of
-from decoding.kernels.prices import Prices, chance_of, pays_no_more
+from decoding.kernels.prices import Prices, acceptance_chance, pays_no_more
 from decoding.kernels.selection import Heap, rise, sink
 from decoding.kernels.sequel import Sequel
 from decoding.types import Floats, Ints, Source
@@ -163,7 +163,7 @@ def pop_plan(
         if priced:
             if pays_no_more(prices, count, rate, score):
                 break
-            tokens += chance_of(score, prices.share)
+            tokens += acceptance_chance(score, prices.share)
             rate = max(rate, tokens / prices.milliseconds[count + 1])
         parent, depth = pool.way[best, 0], pool.way[best, 1]
         token, draft_rank, row_rank = pool.what[best, 0], pool.what[best, 1], pool.what[best, 2]

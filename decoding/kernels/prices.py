@@ -31,7 +31,7 @@ def bin_of(score: float, bins: int) -> int:
 
 
 @compiled
-def chance_of(score: float, share: Numbers64) -> float:
+def acceptance_chance(score: float, share: Numbers64) -> float:
     """How likely a path of this log-weight is taken, at most 1."""
     return min(np.exp(score) * share[bin_of(score, len(share))], 1.0)
 
@@ -41,7 +41,7 @@ def chances(score: Numbers64, share: Numbers64) -> Numbers64:
     """`[nodes]` the chance of each log-weight."""
     found = np.empty(len(score))
     for node in range(len(score)):
-        found[node] = chance_of(score[node], share)
+        found[node] = acceptance_chance(score[node], share)
     return found
 
 
