@@ -19,6 +19,7 @@ from decoding.strategies.graft_plan import NO_MARGINALS, NO_ROWS, GraftPlan, Rat
 from decoding.types import Tree, Verdict
 
 UNCORRECTED = np.ones(BINS)
+"""What weights of each bin are worth where they are believed as they stand."""
 MATCHED = np.array([1, 12])
 """What drafts are worth is kept apart by how long the match is after which the text repeats itself: the least lengths
 of all classes but the first, in which nothing is copied."""
