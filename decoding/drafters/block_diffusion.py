@@ -22,7 +22,7 @@ from decoding.drafters.sequential_head import SequentialTables, read_sequential_
 from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
-from decoding.marginals import marginals_of, top_marginals
+from decoding.marginals import marginals_of
 from decoding.topk import Likeliest, likeliest_of
 from decoding.types import Marginals
 
@@ -97,12 +97,7 @@ class BlockDiffusionDrafter(OnePassDrafter):
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
-        drafts = self._started().drafts
-        if drafts is None:
-            found = top_marginals(self.logits(root), k)
-        else:
-            found = marginals_of(likeliest_of(self._draft_on_host(drafts, root, k).found))
-        return in_target_ids(found, self.draft_tokens)
+        return in_target_ids(marginals_of(self.read_logits(root, k)[1]), self.draft_tokens)
 
     def sequel(self) -> Sequel:
         run = self._started()

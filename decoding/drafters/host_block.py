@@ -64,10 +64,8 @@ class HostDrafts:
         self._cos, self._sin = rotation.cos.numpy(), rotation.sin.numpy()
         self._all_seen = torch.zeros(slabs.shape[3]).expand(block, -1)
         """An additive mask."""
-        first = torch.from_numpy(self._cos[:block]), torch.from_numpy(self._sin[:block])
-        self._pass = host.layers.new_pass(
-            torch.empty(block, host.layers.hidden), *first, slabs[0], slabs[1], 0, self._all_seen
-        )
+        first, blank = rotation[:block], torch.empty(block, host.layers.hidden)
+        self._pass = host.layers.new_pass(blank, first.cos, first.sin, slabs[0], slabs[1], 0, self._all_seen)
         self._logits = np.empty((block - 1, len(host.head)), np.float32)
         self._asked = nothing_asked(block - 1)
 

@@ -10,7 +10,7 @@ from decoding.kernels import compiled, inlined
 from decoding.kernels.beliefs import Beliefs, falls, new_beliefs, next_likely, think, thought_below
 from decoding.kernels.hit_counts import band_of
 from decoding.kernels.prices import Prices, acceptance_chance, pays_no_more
-from decoding.kernels.selection import Heap, rise, sink
+from decoding.kernels.selection import Heap, extended, rise, sink
 from decoding.kernels.sequel import Sequel
 from decoding.types import Floats, Ints, Source
 
@@ -258,7 +258,7 @@ def _offer_retrieved(above: _Above, given: _Given, pool: _Pool) -> None:
         edge = np.float64(weights.retrieved[line, rank])
         if successor == following:
             edge = max(edge, np.float64(copied.weight[depth]))
-        total = _extended(above.score, edge)
+        total = extended(above.score, edge)
         if total == -np.inf:
             continue
         spot = made
@@ -334,7 +334,7 @@ def _drafted_edge(logprob: float, weights: Weights, known: bool) -> float:
 def _add(pool: _Pool, above: _Above, order: int, token: int, draft_rank: int, edge: float) -> None:
     """A candidate that no row holds, which waits from now on."""
     made = pool.size[0]
-    pool.score[made] = _extended(above.score, edge)
+    pool.score[made] = extended(above.score, edge)
     pool.way[made, 0], pool.way[made, 1], pool.way[made, 2] = above.place, above.depth, order
     pool.what[made, 0], pool.what[made, 1], pool.what[made, 2] = token, draft_rank, NONE
     pool.size[0] = made + 1
@@ -345,12 +345,6 @@ def _add(pool: _Pool, above: _Above, order: int, token: int, draft_rank: int, ed
 def _wait(pool: _Pool, candidate: int) -> None:
     rise(pool.heap, pool.size[1], pool.score[candidate], candidate, pool.way, pool.popped)
     pool.size[1] += 1
-
-
-@inlined
-def _extended(above: float, edge: float) -> float:
-    """An edge above zero can only be rounding, and would put a child before its parent."""
-    return above + min(np.float64(edge), 0.0)
 
 
 @inlined

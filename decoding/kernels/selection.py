@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decoding.kernels import compiled
+from decoding.kernels import compiled, inlined
 from decoding.types import Floats, Ints
 
 
@@ -50,7 +50,7 @@ def pop_prefixes(logprob: Floats, budget: int) -> Prefixes:
     count, made, waiting = 0, 0, 0
     if budget > 0 and logprob.size > 0 and logprob[0, 0] > -np.inf:
         way[0, 0], way[0, 1], way[0, 2] = -1, 0, 0
-        rise(heap, 0, _extended(0.0, logprob[0, 0]), 0, way, popped)
+        rise(heap, 0, extended(0.0, logprob[0, 0]), 0, way, popped)
         made = waiting = 1
     while waiting > 0 and count < budget:
         score, best = heap.score[0], heap.candidate[0]
@@ -61,22 +61,22 @@ def pop_prefixes(logprob: Floats, budget: int) -> Prefixes:
         if rank + 1 < logprob.shape[1] and logprob[position, rank + 1] > -np.inf:
             above = answer.score[parent] if parent >= 0 else 0.0
             way[made, 0], way[made, 1], way[made, 2] = parent, position, rank + 1
-            sink(heap, waiting, _extended(above, logprob[position, rank + 1]), made, way, popped)
+            sink(heap, waiting, extended(above, logprob[position, rank + 1]), made, way, popped)
             made += 1
         else:
             waiting -= 1
             sink(heap, waiting, heap.score[waiting], heap.candidate[waiting], way, popped)
         if position + 1 < logprob.shape[0] and logprob[position + 1, 0] > -np.inf:
             way[made, 0], way[made, 1], way[made, 2] = count, position + 1, 0
-            rise(heap, waiting, _extended(score, logprob[position + 1, 0]), made, way, popped)
+            rise(heap, waiting, extended(score, logprob[position + 1, 0]), made, way, popped)
             made += 1
             waiting += 1
         count += 1
     return Prefixes(answer.parent[:count], answer.position[:count], answer.rank[:count], answer.score[:count])
 
 
-@compiled
-def _extended(above: float, logprob: float) -> float:
+@inlined
+def extended(above: float, logprob: float) -> float:
     """A log-probability above zero can only be rounding, and would put a child before its parent."""
     return above + min(np.float64(logprob), 0.0)
 

@@ -67,20 +67,6 @@ class GraftPlan:
         self._seen = np.array(self._rows[np.concatenate([[root], self.plan.token])])
         self._rates = rates.hits
 
-    def head(self, count: int) -> Plan:
-        """The first `count` nodes."""
-        plan = self.plan
-        return Plan(
-            plan.parent[:count],
-            plan.depth[:count],
-            plan.token[:count],
-            plan.draft_rank[:count],
-            plan.row_rank[:count],
-            plan.copied[:count],
-            plan.score[:count],
-            plan.believed,
-        )
-
     def tree(self, count: int) -> Tree:
         """The first `count` nodes of the plan below the root, in its order."""
         return Tree(*edges_of(self.plan, count, self.root, self.marginals.logprob))
@@ -89,8 +75,8 @@ class GraftPlan:
         """What was decided for a `tree` made of this plan, asked before the round teaches anything; `grafts` and
         `merged` as in Graft. `copied` are nodes of the chain that were not drafted: the first token of the chain stands
         at `place` of prompt and output."""
-        count = tree.drafted
-        plan = self.head(count)
+        count, whole = tree.drafted, self.plan
+        plan = Plan._make([*(numbers[:count] for numbers in whole[:-1]), whole.believed])
         above = np.where(plan.parent >= 0, plan.score[plan.parent], 0.0)
         grafts = np.flatnonzero((plan.draft_rank < 0) & (plan.copied == 0))
         copied = np.flatnonzero((plan.draft_rank < 0) & (plan.copied > 0))
