@@ -25,13 +25,14 @@ def typical(runs: Sequence[Timed]) -> Timed:
 def way_figures(rows: Rows, name: str) -> dict[str, Any]:
     """All figures of the way `name`; `same_output` counts the prompts on which it wrote what our plain decoding did."""
     own = [(category, runs[name]) for category, runs in rows]
+    plain = [way for way in (PLAIN, GENERATE) if way in rows[0][1]]
     counted = [run for _, run in own if run.rounds is not None]
     return {
         "way": name,
         "tokens_per_second": by_category(
             [(category, (run.tokens, run.decode_seconds)) for category, run in own], mean_and_pooled
         ),
-        "speedup_over_faster_plain": by_category(rows, lambda group: speedup(group, name, (PLAIN, GENERATE))),
+        "speedup_over_faster_plain": by_category(rows, lambda group: speedup(group, name, plain)),
         "speedup_over_our_plain": by_category(rows, lambda group: speedup(group, name, (PLAIN,))),
         "same_output": sum(runs[name].output_ids == runs[PLAIN].output_ids for _, runs in rows),
         "prompts": len(rows),

@@ -173,6 +173,14 @@ def test_the_whole_benchmark(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"| {configs[0]} |" in table
 
 
+def test_without_hugging_faces_ways(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = ("--no-generate", "--prompt-lookup-tokens", "0", "--assistant", "none", "--config", "recycle")
+    _, result = run_bench(capsys, *words(folder, *alone))
+    assert [way["way"] for way in result["ways"]] == [PLAIN, "recycle"]
+    for way in result["ways"]:
+        assert way["speedup_over_faster_plain"] == way["speedup_over_our_plain"]
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
