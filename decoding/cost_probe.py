@@ -3,7 +3,9 @@
 import platform
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from statistics import median
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,15 +22,17 @@ NODES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024)
 DEAREST = 6.0
 """Larger trees are not measured once one has cost so many plain steps: few drafts bring as many tokens."""
 LEAST_POINTS = 7
-SECONDS = 3.0
+SECONDS = 4.0
 """After this no measurement is begun that can be done without."""
-PASSES = 7
+PASSES = 15
+"""Of one size at most."""
+DRAFTS = 7
 QUIETER = 0.6
 """A kept table whose plain step takes less than this part of its time today was measured on a busy machine."""
 READ = 3
 """Tokens that a drafter reads before a draft: those of one round."""
 DRAFT_COLUMNS = 200
-BESIDE_MS = 2.0
+BESIDE_MS = 1.7
 """The rest of a round: planning, learning and the loop. It is Python, which takes about as long everywhere."""
 
 _measured: WeakKeyDictionary[Target, dict[CostKey, RoundCosts]] = WeakKeyDictionary()
@@ -83,30 +87,38 @@ def measure(target: Target, drafter: Drafter | None, seconds: float = SECONDS, l
     """
     start = time.perf_counter()
     largest = min(NODES[-1], target.max_context)
-    contexts = tuple(c for c in CONTEXTS if c + largest <= target.max_context) or (1,)
+    lengths = tuple(c for c in CONTEXTS if c + largest <= target.max_context) or (1,)
     points = sorted({*NODES, least_nodes})
-    nodes = tuple(n for n in points if n <= least_nodes or n + contexts[-1] <= target.max_context) or (1,)
-    context = target.open(contexts[-1], nodes[-1], drafter.taps if drafter is not None else ())
+    nodes = tuple(n for n in points if n <= least_nodes or n + lengths[-1] <= target.max_context) or (1,)
     one_pass = drafter if isinstance(drafter, OnePassDrafter) else None
-    rows: list[list[float]] = []
+    rows: list[_Row] = []
     drafts: list[float] = []
-    try:
+    with ExitStack() as opened:
         if one_pass is not None:
-            one_pass.begin(contexts[-1] + NODES[-1])
-        for place, length in enumerate(contexts):
-            if rows and time.perf_counter() > start + seconds:
+            opened.callback(one_pass.end)
+            one_pass.begin(lengths[-1] + NODES[-1])
+        for place, length in enumerate(lengths):
+            late = start + seconds * (place + 1) / (2 * len(lengths))
+            if rows and time.perf_counter() > late:
                 break
+            context = target.open(length, nodes[-1], drafter.taps if drafter is not None else ())
+            opened.callback(context.close)
             _pretend(context, length)
-            end = start + seconds * (len(rows) + 1) / len(contexts)
-            rows.append(_verify_row(context, nodes, end, least_nodes))
-            nodes = nodes[: len(rows[-1])]
-            read = contexts[place - 1] + (PASSES * READ) if place else 0
+            rows.append(_Row(context, _growing(context, nodes, late, least_nodes)))
+            nodes = nodes[: len(rows[-1].passes)]
+            read = lengths[place - 1] + DRAFTS * READ if place else 0
             drafts.append(_draft(context, one_pass, length - read) if one_pass is not None else 0.0)
-    finally:
-        context.close()
-        if one_pass is not None:
-            one_pass.end()
-    return RoundCosts.fitted(contexts[: len(rows)], nodes, [row[: len(nodes)] for row in rows], drafts, BESIDE_MS)
+        _measure_on(rows, nodes, start + seconds)
+    table = [[median(passes) for passes in row.passes[: len(nodes)]] for row in rows]
+    return RoundCosts.fitted(lengths[: len(rows)], nodes, table, drafts, BESIDE_MS)
+
+
+class _Row(NamedTuple):
+    """What was measured at one length of the context."""
+
+    context: TargetContext
+    passes: list[list[float]]
+    """Milliseconds of each pass, by the number of nodes."""
 
 
 @torch.inference_mode()
@@ -127,22 +139,28 @@ def _pretend(context: TargetContext, length: int) -> None:
     context.cache.pretend(length)
 
 
-def _verify_row(context: TargetContext, nodes: Sequence[int], end: float, least_nodes: int) -> list[float]:
-    """Milliseconds of growing trees until they get too dear, or the time is over; then again while there is time."""
+def _growing(context: TargetContext, nodes: Sequence[int], late: float, least_nodes: int) -> list[list[float]]:
+    """One pass, in milliseconds, of each of growing trees until they get too dear, or it is `late`."""
     row: list[list[float]] = []
     for count in nodes:
         _verify(context, count)  # pays for what happens only once
         row.append([_verify(context, count)])
         if row[-1][0] > DEAREST * row[0][0]:
             row[-1] = [min(row[-1][0], _verify(context, count))]  # a single hiccup must not end the table
-        late = time.perf_counter() > end and len(row) >= LEAST_POINTS
-        if count >= least_nodes and (late or row[-1][0] > DEAREST * row[0][0]):
+        too_late = time.perf_counter() > late and len(row) >= LEAST_POINTS
+        if count >= least_nodes and (too_late or row[-1][0] > DEAREST * row[0][0]):
             break
-    for _ in range(PASSES - 1):
-        for place, passes in enumerate(row):
-            if time.perf_counter() < end:
-                passes.append(_verify(context, nodes[place]))
-    return [median(passes) for passes in row]
+    return row
+
+
+def _measure_on(rows: Sequence[_Row], nodes: Sequence[int], end: float) -> None:
+    """Adds passes until the `end`, always where least time was spent: the small trees, among which rounds mostly
+    choose, get the most of them, and a busy moment comes to all alike."""
+    wanted = [(row.passes[place], row.context, count) for row in rows for place, count in enumerate(nodes)]
+    while wanted and time.perf_counter() < end:
+        passes, context, count = min(wanted, key=lambda each: len(each[0]) * min(each[0]))
+        passes.append(_verify(context, count))
+        wanted = [each for each in wanted if len(each[0]) < PASSES]
 
 
 def _verify(context: TargetContext, count: int) -> float:
@@ -160,7 +178,7 @@ def _draft(context: TargetContext, drafter: OnePassDrafter, unread: int) -> floa
     target = context.target
     _read_and_draft(target, drafter, unread)
     found = []
-    for _ in range(PASSES):
+    for _ in range(DRAFTS):
         _verify(context, 1)
         found.append(_milliseconds(target, lambda: _read_and_draft(target, drafter, READ)))
     return median(found)

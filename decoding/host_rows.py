@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from decoding.kernels.crew import new_marks, run_together
-from decoding.kernels.reading import Asked, Found, Numbers, Table, read_table, soften_table
+from decoding.kernels.reading import Asked, Found, Numbers, Softening, Table, read_table, soften_table
 from decoding.types import Floats
 
 WORTH_HELPERS = 150_000
@@ -48,7 +48,7 @@ def read_into(found: Found, asked: Asked, logits: Tensor, first: int = 0) -> Non
     """Reads float32 `logits` `[rows, vocab]` on a CPU into `found`, from its row `first` on."""
     if logits.stride(1) != 1:
         logits = logits.contiguous()
-    _share(read_table, logits.numel(), new_table(found, asked, logits.detach().numpy(), first))
+    share_rows(read_table, logits.numel(), new_table(found, asked, logits.detach().numpy(), first))
 
 
 def new_table(found: Found, asked: Asked, logits: Floats, first: int = 0) -> Table:
@@ -71,11 +71,11 @@ def soft_rows(logits: Tensor, temperature: float) -> Tensor:
     table: Floats = logits.detach().numpy()
     out = torch.empty(logits.shape)
     probs: Floats = out.numpy()
-    _share(soften_table, table.size, table, temperature, probs, new_marks(1))
+    share_rows(soften_table, table.size, table, Softening(temperature, probs, np.empty((0, 0)), new_marks(1)))
     return out
 
 
-def _share(kernel: Callable[..., None], numbers: int, *arguments: Any) -> None:
+def share_rows(kernel: Callable[..., None], numbers: int, *arguments: Any) -> None:
     """Calls a kernel that reads so many `numbers`."""
     if numbers < WORTH_HELPERS:
         kernel(*arguments, 0)

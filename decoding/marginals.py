@@ -6,7 +6,7 @@ from torch import Tensor
 
 from decoding.errors import NonFiniteLogits
 from decoding.topk import Likeliest, likeliest
-from decoding.types import Marginals
+from decoding.types import Ints, Marginals
 
 
 def top_marginals(logits: Tensor, k: int) -> Marginals:
@@ -23,16 +23,17 @@ def top_marginals(logits: Tensor, k: int) -> Marginals:
     return marginals_of(likeliest(logits.detach().to(torch.float32), k))
 
 
-def marginals_of(best: Likeliest) -> Marginals:
-    """The same of rows that were read already."""
+def marginals_of(best: Likeliest, ids: Ints | None = None) -> Marginals:
+    """The same of rows that were read already; of tokens that stand for others, with the `ids` `[kept]` of these."""
     token, logprob, peak = best
-    bad = np.flatnonzero(~np.isfinite(peak))
-    if len(bad):
+    finite = np.isfinite(peak)
+    if not finite.all():
+        bad = int(finite.argmin())
         raise NonFiniteLogits(
-            f"The drafter's logits at position {bad[0] + 1} of the block hold {_describe(float(peak[bad[0]]))}.",
+            f"The drafter's logits at position {bad + 1} of the block hold {_describe(float(peak[bad]))}.",
             "Load the drafter in float32 (or bfloat16 instead of float16), and check that its weights fit the target.",
         )
-    return Marginals(token, logprob)
+    return Marginals(token if ids is None else ids[token], logprob)
 
 
 def _describe(peak: float) -> str:

@@ -1,21 +1,25 @@
 """Logits to probabilities and tokens. The generator is always an argument."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from decoding.errors import BadRequest
-from decoding.host_rows import soft_rows
+from decoding.host_rows import share_rows, soft_rows
 from decoding.kernels import drawing
+from decoding.kernels.crew import new_marks
+from decoding.kernels.pieces import Doubles, room_for_sums
 from decoding.topk import top_k
 from decoding.types import Ints
 
 _NUCLEUS_SIZES = (256, 4096)
 """How many of the most likely tokens are tried for top-p before whole rows are sorted."""
 
+LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
+"""What a float32 can still be divided by."""
 LEAST_LEFT = 1e-6
 """Part of a row's mass from which on a difference of sums is exact enough to draw from."""
 
@@ -40,6 +44,11 @@ class Sampling:
     def greedy(self) -> bool:
         return self.temperature == 0.0
 
+    @property
+    def whole(self) -> bool:
+        """Whether no token is left out."""
+        return self.top_p == 1.0 and self.top_k == 0 and not self.greedy
+
 
 def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """The distribution that the target samples from, `[rows, vocab]` for float32 logits `[rows, vocab]`.
@@ -53,7 +62,7 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     if 0 < sampling.top_k < logits.shape[-1]:
         kth = top_k(logits, sampling.top_k).values[:, -1:]
         logits = logits.masked_fill(logits < kth, float("-inf"))
-    probs = _softmax(logits, max(sampling.temperature, torch.finfo(torch.float32).tiny))
+    probs = _softmax(logits, max(sampling.temperature, LEAST_TEMPERATURE))
     return _nucleus(probs, sampling.top_p) if sampling.top_p < 1.0 else probs
 
 
@@ -114,20 +123,45 @@ def draw_without_replacement(probs: Tensor, count: int, rng: torch.Generator) ->
     return draw_distinct_on_device(distinct, uniform)
 
 
-def draw_each(probs: Tensor, shapes: Sequence[tuple[int, int]], distinct: bool, rng: torch.Generator) -> Tensor:
-    """Draws from every row of `probs` `[rows, vocab]` on its own: (n, count) in `shapes` `[rows]` asks for `count`
-    tokens n times. All tokens one after the other, int64; with and without replacement as above, -1 included.
+class UniformNumbers:
+    """The random numbers of a run that draws again and again."""
+
+    AHEAD = 1024
+
+    def __init__(self, rng: torch.Generator) -> None:
+        self.rng = rng
+        self._uniform = np.empty(0)
+
+    def take(self, count: int) -> Doubles:
+        """`count` numbers from [0, 1), on the host. Some are made ahead: torch takes about as long for a thousand as
+        for one, and in a round, where its code has left the caches, longer than all draws do."""
+        if count > len(self._uniform):
+            self._uniform = np.empty(count + self.AHEAD)
+            torch.from_numpy(self._uniform).uniform_(generator=self.rng)
+        taken, self._uniform = self._uniform[:count], self._uniform[count:]
+        return taken
+
+
+def draw_each(
+    probs: Tensor, shapes: NDArray[np.int64], distinct: bool, numbers: UniformNumbers, mass: Doubles | None = None
+) -> Tensor:
+    """Draws from the first rows of `probs` `[rows, vocab]`, from each on its own: (n, count) in `shapes` `[drawn rows,
+    2]`, int64, asks for `count` tokens n times. All tokens one after the other, int64; with and without replacement as
+    above, -1 included. `mass` `[rows, pieces]` are the sums of the rows, where they are known (see `kernels.pieces`).
 
     The same as a call for each row; on a CPU it takes the time of one.
     """
     if probs.device.type != "cpu":
         draw_one = draw_without_replacement if distinct else draw_with_replacement
-        parts = zip(probs.split(1), shapes, strict=True)
-        return torch.cat([draw_one(row.expand(n, -1), count, rng).flatten() for row, (n, count) in parts])
-    rows, counts = np.array(shapes, np.int64).T
-    uniform = torch.rand(int(rows @ counts), generator=rng, dtype=torch.float64)
-    numbers = probs.contiguous().numpy(), np.ascontiguousarray(rows), np.ascontiguousarray(counts), uniform.numpy()
-    return torch.from_numpy(drawing.draw_each(*numbers, distinct, LEAST_LEFT))
+        parts = zip(probs.split(1), shapes.tolist(), strict=False)
+        return torch.cat([draw_one(row.expand(n, -1), count, numbers.rng).flatten() for row, (n, count) in parts])
+    uniform = numbers.take(sum(n * count for n, count in shapes.tolist()))
+    drawn = np.empty(len(uniform), np.int64)
+    table = probs.contiguous().numpy()
+    sums, are_known = (room_for_sums(*table.shape), False) if mass is None else (mass, True)
+    wanted = drawing.Wanted(table, sums, are_known, shapes, uniform, distinct, LEAST_LEFT, new_marks(1))
+    share_rows(drawing.draw_each, 0 if are_known else table.size, wanted, drawn)
+    return torch.from_numpy(drawn)
 
 
 def over_vocabulary(numbers: Tensor, ids: Ints, vocab: int, other: float) -> Tensor:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from decoding.errors import Incompatible, NonFiniteLogits
 from decoding.host_rows import new_found, read_into
+from decoding.kernels.kinship import by_parent
 from decoding.kernels.reading import Asked
 from decoding.topk import moments, top_k
-from decoding.tree import by_parent
 from decoding.types import Floats, Ints, Tree, Verdict
 
 TOP = 8
@@ -218,10 +218,10 @@ def _ranks(logits: Tensor, row: Tensor, value: Tensor) -> Tensor:
 
 
 def _finite(found: Opinions) -> Opinions:
-    bad = ~np.isfinite(found.entropy)
-    if bad.any():
+    finite = np.isfinite(found.entropy)
+    if not finite.all():
         raise NonFiniteLogits(
-            f"The target gave NaN or infinite logits after {int(bad.sum())} of {len(bad)} nodes.",
+            f"The target gave NaN or infinite logits after {int((~finite).sum())} of {len(finite)} nodes.",
             "Try float32 (--dtype float32): half precision can overflow.",
         )
     return found

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoding.kernels.filling import Shape
-from decoding.tree import by_parent, depths
+from decoding.kernels.kinship import by_parent
+from decoding.tree import depths
 from decoding.types import Floats, Ints, Source, Tree, frozen_array
 
 RECYCLE_WIDTHS = (8, 21, 25, 15, 8, 3)
@@ -33,12 +34,18 @@ DEPTH_COST = 1.5
 Path = tuple[int, ...]
 
 
-class Inner(NamedTuple):
-    """The nodes of one depth that have children."""
+class Drawing(NamedTuple):
+    """How candidates are drawn for all places of a template that have children, depth by depth: at each depth every
+    place draws as many as the one with the most children."""
 
-    nodes: NDArray[np.int64]
-    most: int
-    """Children of one of them at most."""
+    shapes: NDArray[np.int64]
+    """`[depths, 2]` places that draw, and how many draws each of them has."""
+    first: NDArray[np.int64]
+    """`[nodes]` where the draws of each place begin among all draws; -1 where there are none."""
+    depth: Ints
+    """`[nodes]` from 0; -1 where there are none."""
+    row: NDArray[np.int64]
+    """`[draws]` the depth of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +77,19 @@ class Template:
         return Shape(*by_parent(self.parent))
 
     @cached_property
-    def inner(self) -> list[Inner]:
-        """The nodes of depth 0, 1, 2, ... that have children."""
+    def drawing(self) -> Drawing:
+        """See `Drawing`."""
         count, levels = np.diff(self.shape.start), (slice(0, 1), *self.levels)
-        found = (level.start + np.flatnonzero(count[level]) for level in levels)
-        return [Inner(nodes, int(count[nodes].max())) for nodes in found if len(nodes)]
+        shapes: list[tuple[int, int]] = []
+        first, at_depth, total = np.full(len(self), -1, np.int64), np.full(len(self), -1, np.int32), 0
+        for depth, level in enumerate(levels[:-1]):
+            places = level.start + np.flatnonzero(count[level])
+            most = int(count[places].max())
+            first[places], at_depth[places] = total + most * np.arange(len(places)), depth
+            shapes.append((len(places), most))
+            total += len(places) * most
+        row = np.repeat(np.arange(len(shapes)), [places * most for places, most in shapes])
+        return Drawing(np.array(shapes, np.int64).reshape(-1, 2), first, at_depth, row)
 
     def cut(self, max_depth: int) -> "Template":
         """The template down to `max_depth`, at least 0."""

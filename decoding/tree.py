@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from decoding.kernels import kinship
 from decoding.types import Floats, Ints, Source, Tree
 
 
@@ -66,17 +67,10 @@ def children(parent: Ints) -> list[list[int]]:
     return lists
 
 
-def by_parent(parent: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All nodes but the root `[nodes - 1]`, the children of node 0 first, each one's in index order; and before them
-    where those of every node begin `[nodes + 1]`. For parents [-1, 0, 1, 0]: [0, 2, 3, 3, 3] and [1, 3, 2]."""
-    below = np.argsort(parent[1:], kind="stable") + 1
-    return np.searchsorted(parent[below], np.arange(len(parent) + 1)), below
-
-
 def child_with_token(tree: Tree, node: int, token: int) -> int | None:
     """The child of `node` that holds `token`, or None."""
-    found = np.flatnonzero((tree.parent == node) & (tree.token == token))
-    return int(found[0]) if len(found) else None
+    child = kinship.child_with_token(tree.parent, tree.token, node, token)
+    return child if child > 0 else None
 
 
 def accepted_path(tree: Tree, coming: Sequence[int]) -> list[int]:

@@ -62,16 +62,13 @@ class Tree:
             "the arrays of a tree must have one length",
         )
         _require(self.parent[0] == -1, "the root's parent must be -1")
-        _require(self.source[0] == Source.ROOT, "node 0 must be the root")
-        index = np.arange(1, count)
-        _require(
-            bool(np.all((self.parent[1:] >= 0) & (self.parent[1:] < index))),
-            "parents must come before their children",
-        )
-        _require(bool(np.all(self.token >= 0)), "token ids cannot be negative")
+        _require(int(self.source[0]) == Source.ROOT, "node 0 must be the root")
+        above = self.parent[1:].view(np.uint32)  # a negative number is larger than any index
+        _require(bool((above < np.arange(1, count)).all()), "parents must come before their children")
+        _require(int(self.token.min()) >= 0, "token ids cannot be negative")
         siblings = self.parent[1:].astype(np.int64) << 32 | self.token[1:]
         siblings.sort()  # ten times faster than np.unique, and a tree is made every round
-        _require(bool(np.all(siblings[1:] != siblings[:-1])), "two children of one node hold the same token")
+        _require(bool((siblings[1:] != siblings[:-1]).all()), "two children of one node hold the same token")
 
     def __len__(self) -> int:
         return len(self.token)
@@ -104,7 +101,7 @@ class Marginals:
         object.__setattr__(self, "logprob", frozen_array(self.logprob, np.float32))
         _require(self.token.ndim == 2 and self.token.shape == self.logprob.shape, "marginals must be [positions, k]")
         # Compared, not subtracted: -inf (an impossible token) may follow -inf.
-        ordered = bool(np.all(self.logprob[:, 1:] <= self.logprob[:, :-1]))
+        ordered = bool((self.logprob[:, 1:] <= self.logprob[:, :-1]).all())
         _require(ordered, "marginals must be sorted, most likely first")
 
 
@@ -142,7 +139,7 @@ class Verdict:
             object.__setattr__(self, name, frozen_array(getattr(self, name), dtype))
         count = len(self.logprob)
         _require(len(self.path) >= 1 and self.path[0] == 0, "an accepted path starts at the root")
-        _require(bool(np.all(np.diff(self.path) > 0)) and self.path[-1] < count, "a path must go down the tree")
+        _require(bool((self.path[1:] > self.path[:-1]).all()) and self.path[-1] < count, "a path must go down the tree")
         _require(
             all(len(a) == count for a in (self.rank, self.choice, self.entropy, self.top_token, self.top_logprob)),
             "a verdict must speak of every node",

@@ -23,7 +23,9 @@ import numpy as np
 from torch import Tensor
 
 from decoding.errors import Incompatible
+from decoding.kernels.pieces import Doubles
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
+from decoding.sampling import Sampling, probabilities
 from decoding.template import Template
 from decoding.topk import Likeliest, likeliest
 from decoding.types import Floats, Ints, Marginals, Source, Tree
@@ -116,10 +118,23 @@ class OnePassDrafter(Drafter):
         """
         raise _no_distributions(self)
 
-    def read_logits(self, root: int, k: int) -> tuple[Tensor, Likeliest]:
-        """`logits`, good until the next pass, with the `min(k, kept)` most likely of each row."""
+    def distributions(self, root: int, k: int, sampling: Sampling) -> "Distributions":
+        """`logits` and what they come to in a `sampling` above temperature 0, good until the next pass."""
         logits = self.logits(root)
-        return logits, likeliest(logits, k)
+        return Distributions(logits, likeliest(logits, k), probabilities(logits, sampling))
+
+
+class Distributions(NamedTuple):
+    """What a one-pass drafter thinks of the positions after the root."""
+
+    logits: Tensor
+    """As `OnePassDrafter.logits`."""
+    best: Likeliest
+    """The `min(k, kept)` most likely of each row, at temperature 1."""
+    probs: Tensor
+    """`[positions, kept]` what to draw from."""
+    mass: Doubles | None = None
+    """Its sums (see `kernels.pieces`), where they are known already."""
 
 
 class StepwiseDrafter(Drafter):

@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from decoding.drafters.base import Observation, OnePassDrafter
+from decoding.drafters.base import Distributions, Observation, OnePassDrafter
 from decoding.drafters.block_diffusion_config import BlockDiffusionConfig
 from decoding.drafters.block_diffusion_model import BlockDiffusionModel, block_mask
 from decoding.drafters.checkpoint import checkpoint_folder, fill_module
-from decoding.drafters.draft_tokens import HeadOver, in_target_ids, read_draft_tokens
+from decoding.drafters.draft_tokens import HeadOver, read_draft_tokens
 from decoding.drafters.fitting import Fitting
 from decoding.drafters.host_block import Draft, HostBlock, HostDrafts, host_block
 from decoding.drafters.network import Embed, Head, Rotation, rotation, unscaled
@@ -23,7 +23,8 @@ from decoding.drafters.target_states import tapped
 from decoding.errors import BadRequest
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import marginals_of
-from decoding.topk import Likeliest, likeliest_of
+from decoding.sampling import LEAST_TEMPERATURE, Sampling, probabilities
+from decoding.topk import likeliest, likeliest_of
 from decoding.types import Marginals
 
 
@@ -97,7 +98,10 @@ class BlockDiffusionDrafter(OnePassDrafter):
     @torch.inference_mode()
     def marginals(self, root: int, k: int) -> Marginals:
         """The top `min(k, vocab)` of each of the `positions` after the root; the block leaves no trace."""
-        return in_target_ids(marginals_of(self.read_logits(root, k)[1]), self.draft_tokens)
+        drafts = self._started().drafts
+        if drafts is None:
+            return marginals_of(likeliest(self.logits(root), k), self.draft_tokens)
+        return marginals_of(likeliest_of(self._draft_on_host(drafts, root, k).found), self.draft_tokens)
 
     def sequel(self) -> Sequel:
         run = self._started()
@@ -125,12 +129,16 @@ class BlockDiffusionDrafter(OnePassDrafter):
         return logits
 
     @torch.inference_mode()
-    def read_logits(self, root: int, k: int) -> tuple[Tensor, Likeliest]:
+    def distributions(self, root: int, k: int, sampling: Sampling) -> Distributions:
         drafts = self._started().drafts
         if drafts is None:
-            return super().read_logits(root, k)
-        draft = self._draft_on_host(drafts, root, k)
-        return draft.logits, likeliest_of(draft.found)
+            return super().distributions(root, k, sampling)
+        temperature = max(sampling.temperature, LEAST_TEMPERATURE) if sampling.whole else 0.0
+        draft = self._draft_on_host(drafts, root, k, temperature)
+        best = likeliest_of(draft.found)
+        if sampling.whole:
+            return Distributions(draft.logits, best, draft.probs, draft.mass)
+        return Distributions(draft.logits, best, probabilities(draft.logits, sampling))
 
     def _block(self, root: int) -> tuple[Tensor, Tensor]:
         """Embeddings `[block, hidden]` of the root and the masks behind it: the target's, and what the model reads."""
@@ -139,11 +147,11 @@ class BlockDiffusionDrafter(OnePassDrafter):
         block = embedded.to(self._dtype)
         return embedded, block if self.config.embedding_scale == 1.0 else block * self.config.embedding_scale
 
-    def _draft_on_host(self, drafts: HostDrafts, root: int, k: int) -> Draft:
+    def _draft_on_host(self, drafts: HostDrafts, root: int, k: int, temperature: float = 0.0) -> Draft:
         run = self._started()
         features, past = run.take_heard(), run.length
         run.length += len(features)
-        draft = drafts.draft(features, self._block(root)[1], past, k)
+        draft = drafts.draft(features, self._block(root)[1], past, k, temperature)
         run.states = draft.states
         return draft
 

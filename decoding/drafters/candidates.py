@@ -5,7 +5,7 @@ from torch import Tensor
 
 from decoding.drafters.base import Candidates
 from decoding.errors import NonFiniteLogits
-from decoding.topk import likeliest
+from decoding.topk import Likeliest, likeliest
 from decoding.types import Ints
 
 
@@ -24,6 +24,11 @@ def best_candidates(logits: Tensor, k: int, name: str, ids: Ints | None = None) 
     found = no_candidates(len(logits), k)
     kept = best.token.shape[1]
     found.token[:, :kept], found.logprob[:, :kept] = best.token if ids is None else ids[best.token], best.logprob
+    require_finite(best, name)
+    return found
+
+
+def require_finite(best: Likeliest, name: str) -> None:
+    """Raises NonFiniteLogits, naming the drafter `name`."""
     if not np.isfinite(best.peak).all():
         raise NonFiniteLogits(f"The drafter {name} gave NaN or infinite logits.", "Try dtype float32.")
-    return found

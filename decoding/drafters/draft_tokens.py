@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from decoding.errors import Incompatible, ModelUnavailable
-from decoding.types import Ints, Marginals
 
 FILE = "draft_tokens.safetensors"
 NAME = "ids"
@@ -44,8 +43,3 @@ def read_draft_tokens(folder: Path, target_vocab: int) -> Tensor | None:
             "Choose the drafter that was trained for this target.",
         )
     return ids
-
-
-def in_target_ids(marginals: Marginals, ids: Ints | None) -> Marginals:
-    """Marginals over places in `ids` (None: all are their own) as marginals over the target's vocabulary."""
-    return marginals if ids is None else Marginals(ids[marginals.token], marginals.logprob)

@@ -14,7 +14,8 @@ from decoding.kernel_linear import KernelLinear
 from decoding.kernels.block import Projection, draft_block
 from decoding.kernels.context import READING_STEPS, Reading
 from decoding.kernels.crew import new_marks, run_together
-from decoding.kernels.reading import Found
+from decoding.kernels.pieces import Doubles, room_for_sums
+from decoding.kernels.reading import Found, Softening
 from decoding.types import Floats
 
 
@@ -39,6 +40,10 @@ class Draft(NamedTuple):
     """What was read of them."""
     states: Tensor
     """`[positions, hidden]` what the head read."""
+    probs: Tensor
+    """As the logits: their softmax, if a temperature was given for it."""
+    mass: Doubles
+    """Its sums, piece by piece."""
 
 
 class HostBlock:
@@ -67,13 +72,15 @@ class HostDrafts:
         first, blank = rotation[:block], torch.empty(block, host.layers.hidden)
         self._pass = host.layers.new_pass(blank, first.cos, first.sin, slabs[0], slabs[1], 0, self._all_seen)
         self._logits = np.empty((block - 1, len(host.head)), np.float32)
+        self._probs, self._mass = np.empty_like(self._logits), room_for_sums(*self._logits.shape)
         self._asked = nothing_asked(block - 1)
 
-    def draft(self, features: Tensor, block: Tensor, past: int, k: int) -> Draft:
+    def draft(self, features: Tensor, block: Tensor, past: int, k: int, temperature: float = 0.0) -> Draft:
         """Writes what `features` `[rows, taps * hidden]` give behind `past` of the keys and values, denoises `block`
-        `[positions + 1, hidden]`, which is written on, behind that, and reads the `k` largest of its logits.
+        `[positions + 1, hidden]`, which is written on, behind that, reads the `k` largest of its logits, and takes
+        their softmax at a `temperature` above 0.
 
-        The logits are good until the next draft.
+        Logits and probabilities are good until the next draft.
         """
         host, rows, end = self._host, len(features), past + len(features)
         layers, kv_heads, _, head_dim = self._keys.shape
@@ -101,7 +108,9 @@ class HostDrafts:
         head = Projection(host.head.ctypes.data, host.head.itemsize, new_marks(1))
         found = new_found(len(self._logits), min(k, self._logits.shape[1]))
         table = new_table(found, self._asked, self._logits)
-        run_together(draft_block, host.layers.weights, reading, denoising, head, table)
-        draft = Draft(torch.from_numpy(self._logits), found, torch.from_numpy(denoising.final[1:].copy()))
+        softening = Softening(float(temperature), self._probs, self._mass, new_marks(1))
+        run_together(draft_block, host.layers.weights, reading, denoising, head, table, softening)
+        states = torch.from_numpy(denoising.final[1:].copy())
+        draft = Draft(torch.from_numpy(self._logits), found, states, torch.from_numpy(self._probs), self._mass)
         show_odd(found, draft.logits)
         return draft

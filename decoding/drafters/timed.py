@@ -4,11 +4,19 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from decoding.drafters.base import Candidates, Drafter, Filled, Observation, OnePassDrafter, StepwiseDrafter
+from decoding.drafters.base import (
+    Candidates,
+    Distributions,
+    Drafter,
+    Filled,
+    Observation,
+    OnePassDrafter,
+    StepwiseDrafter,
+)
 from decoding.kernels.sequel import Sequel
+from decoding.sampling import Sampling
 from decoding.stage_clock import StageClock
 from decoding.template import Template
-from decoding.topk import Likeliest
 from decoding.types import Ints, Marginals
 
 
@@ -72,9 +80,9 @@ class _TimedOnePass(_Timed, OnePassDrafter):
         with self.clock.stage(self.stage):
             return self.inner.logits(root)
 
-    def read_logits(self, root: int, k: int) -> tuple[Tensor, Likeliest]:
+    def distributions(self, root: int, k: int, sampling: Sampling) -> Distributions:
         with self.clock.stage(self.stage):
-            return self.inner.read_logits(root, k)
+            return self.inner.distributions(root, k, sampling)
 
 
 class _TimedStepwise(_Timed, StepwiseDrafter):

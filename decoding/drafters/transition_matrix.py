@@ -19,6 +19,7 @@ from torch import Tensor
 from decoding.drafters.base import Candidates, Filled, Observation, StepwiseDrafter
 from decoding.errors import BadRequest, Incompatible
 from decoding.files import write_atomically
+from decoding.kernels.matrix import write_rows
 from decoding.template import CHOICES, Template
 from decoding.types import Ints, Source
 
@@ -64,21 +65,18 @@ class TransitionMatrix(StepwiseDrafter):
 
     def observe(self, observation: Observation) -> None:
         """Overwrites the row of every token the target looked at; of a token's several rows the last one wins."""
-        seen, following = observation.seen_token, observation.seen_next[:, :CHOICES]
+        seen, following = observation.seen_token, observation.seen_next
         if not following.size:
             return
         if self._aside is not None:
             torch.cuda.current_stream(self._successors.device).wait_stream(
                 self._aside
             )  # a look-up that nobody waited for
-        # Made unique on the host: the order of a scatter with repeated rows is undefined on CUDA.
-        tokens, from_end = np.unique(seen[::-1], return_index=True)
-        packed = np.full((len(tokens), CHOICES + 1), -1, np.int32)
-        packed[:, 0] = tokens
-        packed[:, 1 : following.shape[1] + 1] = following[::-1][from_end]
-        rows = torch.from_numpy(packed).to(self._successors.device)
-        self._successors[rows[:, 0].long()] = rows[:, 1:]
-        self._on_host[tokens] = packed[:, 1:]
+        write_rows(self._on_host, seen, following)
+        if self._successors.is_cuda:  # of a token's several rows all are alike by now, so their order does not matter
+            packed = np.column_stack([seen, self._on_host[seen]])
+            rows = torch.from_numpy(packed).to(self._successors.device)
+            self._successors[rows[:, 0].long()] = rows[:, 1:]
 
     def start(self, root: int, k: int) -> Candidates:
         return self._look_up(np.array([root]), k)

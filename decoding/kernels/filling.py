@@ -1,4 +1,4 @@
-"""A sampled tree out of what was drawn for the places of a template, one depth at a time."""
+"""A sampled tree out of what was drawn for the places of a template."""
 
 from typing import NamedTuple
 
@@ -18,6 +18,8 @@ class Growing(NamedTuple):
     parent: Ints
     logprob: Floats
     """`[nodes]` as in `types.Tree`."""
+    place: Numbers
+    """`[nodes]` of the template."""
     drawn: Ints
     """`[draws]` the node that each draw gave, as in `draws.Draws`."""
     size: Numbers
@@ -34,36 +36,42 @@ class Shape(NamedTuple):
 
 
 @compiled
-def fill_level(
-    growing: Growing, shape: Shape, node: Numbers, place: Numbers, token: Ints, logprob: Floats, following: Numbers
-) -> int:
-    """Adds what was drawn below the nodes `node` `[level]`, which fill the places `place` `[level]`.
-
-    `token` and `logprob` `[level, most]` are the draws in their order, -1 where nothing was left. A token that is
-    drawn twice below one node makes one node, which fills the place of its first draw. Writes nodes and places of the
-    next level that have places below them to `following` `[2, places]` and returns how many these are.
-    """
-    count = 0
-    for i in range(len(node)):
-        first, begin = growing.size[0], shape.start[place[i]]
-        for rank in range(min(shape.start[place[i] + 1] - begin, token.shape[1])):
-            wanted = token[i, rank]
-            if wanted < 0:
-                break
-            child = first
-            while child < growing.size[0] and growing.token[child] != wanted:
-                child += 1
-            growing.drawn[growing.size[1]] = child
-            growing.size[1] += 1
-            if child < growing.size[0]:
-                continue
+def _add_children(growing: Growing, shape: Shape, node: int, token: Ints, logprob: Floats) -> None:
+    """Adds what was drawn below a node: `token` and `logprob` `[most]` in the order of the draws, -1 where nothing was
+    left. A token that is drawn twice makes one node, which fills the place of its first draw."""
+    first, place = growing.size[0], growing.place[node]
+    begin = shape.start[place]
+    for rank in range(min(shape.start[place + 1] - begin, len(token))):
+        wanted = token[rank]
+        if wanted < 0:
+            break
+        child = first
+        while child < growing.size[0] and growing.token[child] != wanted:
+            child += 1
+        growing.drawn[growing.size[1]] = child
+        growing.size[1] += 1
+        if child == growing.size[0]:
             growing.size[0] += 1
-            growing.token[child] = wanted
-            growing.parent[child] = node[i]
-            growing.logprob[child] = logprob[i, rank]
-            below = shape.below[begin + rank]
-            if shape.start[below] < shape.start[below + 1]:
-                following[0, count] = child
-                following[1, count] = below
-                count += 1
-    return count
+            growing.token[child], growing.parent[child], growing.logprob[child] = wanted, node, logprob[rank]
+            growing.place[child] = shape.below[begin + rank]
+
+
+@compiled
+def fill_level(growing: Growing, shape: Shape, node: Numbers, token: Ints, logprob: Floats) -> None:
+    """Adds what was drawn, `token` and `logprob` `[level, most]`, below the nodes `node` `[level]` of one depth."""
+    for i in range(len(node)):
+        _add_children(growing, shape, node[i], token[i], logprob[i])
+
+
+@compiled
+def fill_tree(growing: Growing, shape: Shape, first: Numbers, token: Ints, logprob: Floats) -> None:
+    """Adds all that was drawn, `token` and `logprob` `[draws]`, depth by depth: those below the place p of the template
+    stand from `first[p]` on. Nothing was drawn there where that is below 0, or behind the last."""
+    node = 0
+    while node < growing.size[0]:
+        place = growing.place[node]
+        begin = first[place]
+        if 0 <= begin < len(token):
+            end = begin + shape.start[place + 1] - shape.start[place]
+            _add_children(growing, shape, node, token[begin:end], logprob[begin:end])
+        node += 1

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from decoding.kernels import compiled, inlined
 from decoding.kernels.beliefs import Beliefs, falls, new_beliefs, next_likely, think, thought_below
-from decoding.kernels.hit_counts import band_of
+from decoding.kernels.hit_counts import band_of, rank_among
+from decoding.kernels.lending import lent
 from decoding.kernels.prices import Prices, acceptance_chance, pays_no_more
 from decoding.kernels.selection import Heap, extended, rise, sink
 from decoding.kernels.sequel import Sequel
@@ -147,9 +148,34 @@ def pop_plan(
         np.zeros(2, np.int32),
     )
     numbers, scores = np.empty((6, budget), np.int32), np.empty(budget, np.float64)
-    given = _Given(
-        drafted, successors, copied, weights, new_beliefs(drafted.token, drafted.logprob, drafted.sequel, budget)
+    beliefs = new_beliefs(drafted.token, drafted.logprob, drafted.sequel, budget)
+    given = _Given(drafted, successors, copied, weights, beliefs)
+    count = _pop(root, given, pool, max_depth, prices, numbers, scores)
+    plan, believed = numbers[:, :count], beliefs.believed
+    return Plan(
+        plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count], believed[: min(count, len(believed))]
     )
+
+
+@compiled
+def _pop(
+    root: int,
+    owned: _Given,
+    owned_pool: _Pool,
+    max_depth: int,
+    owned_prices: Prices,
+    numbers: Ints,
+    scores: NDArray[np.float64],
+) -> int:
+    """Writes the fields of a `Plan` to `numbers` `[6, budget]` and `scores` `[budget]`; returns how many nodes."""
+    given, pool, prices, numbers, scores = (
+        lent(owned),
+        lent(owned_pool),
+        lent(owned_prices),
+        lent(numbers),
+        lent(scores),
+    )
+    copied, budget = given.copied, len(scores)
     top = _Above(NONE, np.int64(root), 0, 0.0, 0, NONE)
     newest, count, heap, size = top, 0, pool.heap, pool.size
     priced, tokens = len(prices.milliseconds) > 0, 1.0
@@ -186,11 +212,7 @@ def pop_plan(
             _wait(pool, best + 1)
         newest = _above(count, numbers, scores)
         count += 1
-    plan = numbers[:, :count]
-    believed = given.beliefs.believed
-    return Plan(
-        plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], scores[:count], believed[: min(count, len(believed))]
-    )
+    return count
 
 
 @compiled
@@ -367,16 +389,6 @@ def _ranked(above: _Above, given: _Given, token: int) -> tuple[int, int]:
     drafted, depth = given.drafted, above.depth
     if depth >= drafted.token.shape[0]:
         return NONE, NONE
-    rank, thought = _draft_rank(drafted, depth, token), thought_below(given.beliefs, above.place, depth)
+    rank, thought = rank_among(drafted.token[depth], token), thought_below(given.beliefs, above.place, depth)
     band = 0 if rank == NONE or rank >= len(thought) else band_of(thought[rank], given.weights.floor)
     return (NONE if band == 0 else rank), band
-
-
-@inlined
-def _draft_rank(drafted: Drafted, depth: int, token: int) -> int:
-    """The rank of `token` among the candidates of a position, which are different; -1 where it is none of them. All are
-    looked at, and ranks added up: that compiles to vector instructions, and is quicker than to sort them by token."""
-    held, wanted, behind = drafted.token[depth], np.int32(token), np.int32(0)
-    for rank in range(len(held)):
-        behind += np.int32(rank + 1) if held[rank] == wanted else np.int32(0)
-    return behind - 1

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decoding.kernels import compiled
+from decoding.kernels import compiled, inlined
 from decoding.types import Floats, Ints
 
 Counts64 = NDArray[np.float64]
@@ -32,48 +32,92 @@ def band_of(weight: float, floor: Floats | Counts64) -> int:
     return band
 
 
-@compiled
-def chance_of(wanted: int, token: Ints, logprob: Floats) -> float:
-    """The probability of a token under one position's candidates; 0 where it is none of them."""
-    for place in range(len(token)):
-        if token[place] == wanted:
-            return np.exp(np.float64(logprob[place]))
-    return 0.0
+@inlined
+def rank_among(held: Ints, wanted: int) -> int:
+    """The place of a token among different ones, `held` `[any]`; -1 where it is none of them. All are looked at, and
+    places added up: that compiles to vector instructions, and is quicker than to sort them by token."""
+    token, behind = np.int32(wanted), np.int32(0)
+    for place in range(len(held)):
+        behind += np.int32(place + 1) if held[place] == token else np.int32(0)
+    return behind - 1
+
+
+class Heard(NamedTuple):
+    """What was known of the places after accepted nodes, and what the target said there."""
+
+    path: Ints
+    """`[accepted nodes]` from the root down, as places of `row`."""
+    said: Ints
+    """`[accepted nodes]` the token that the target said next; one fewer where the text ends with the last node."""
+    row: Ints
+    """`[nodes, choices]` the row of every node's token as it was when the round was planned; -1 where it has no further
+    entry."""
+    token: Ints
+    logprob: Floats
+    """`[positions, k]` what is drafted, as in `Marginals`; no positions without a draft."""
+    believed: Floats
+    """`[nodes asked about, kept]` as in `grafted_selection.Plan`: below all nodes but the root."""
 
 
 @compiled
-def count_trial(
-    counts: Counts,
-    row: Ints,
-    position: int,
-    said: int,
-    token: Ints,
-    logprob: Floats,
-    beside_draft: bool,
-    floor: Counts64,
-    memory: float,
-) -> None:
-    """Counts every entry of a `row` `[choices]` (-1 for none), and what the drafter thought beside it at that position:
-    candidates `token` and `logprob` `[k]`, none beyond the drafted positions. The target `said` a token. An empty row
-    says nothing. Every entry counts among those without a draft, too, and only there where it was not `beside_draft`.
+def count_hits(counts: Counts, heard: Heard, floor: Counts64, memory: float) -> None:
+    """Counts every entry of the row of each accepted node, and what the drafter thought beside it, where it was asked
+    about the node. An empty row says nothing. Every entry counts among those without a draft, too, and only there where
+    nothing was drafted.
 
-    `memory` is how many trials make an old one count 1/e.
+    `floor` `[bands]` is the least probability in each band; `memory` is how many trials make an old one count 1/e.
     """
-    if row.max() < 0:
-        return
-    bands, drafted = len(floor), len(token) > 0
-    if drafted:
-        _count_drafted(counts, row, said, token, logprob, floor, memory)
-    keep = np.exp(-1.0 / memory)
+    for depth in range(min(len(heard.path), len(heard.said))):
+        row = heard.row[heard.path[depth]]
+        if len(row) > 0 and row[0] >= 0 and _was_asked(heard, depth):
+            _count_row(counts, row, heard, depth, floor, np.exp(-1.0 / memory))
+            if depth < len(heard.token):
+                _count_drafted(counts, row, heard, depth, floor, memory)
+
+
+@compiled
+def _own_line(heard: Heard, depth: int) -> int:
+    """The line of `believed` below an accepted node; -1 where the drafter thinks what the marginals say."""
+    node = heard.path[depth]
+    return node - 1 if 0 < node <= len(heard.believed) else -1
+
+
+@compiled
+def _was_asked(heard: Heard, depth: int) -> bool:
+    """Whether it is known what the drafter thought below an accepted node; beyond the drafted positions: nothing."""
+    line = _own_line(heard, depth)
+    return depth >= len(heard.token) or line < 0 or not np.isnan(heard.believed[line, 0])
+
+
+@compiled
+def _candidates(heard: Heard, depth: int) -> int:
+    """How many candidates are known below an accepted node; none beyond the drafted positions."""
+    if depth >= len(heard.token):
+        return 0
+    return heard.token.shape[1] if _own_line(heard, depth) < 0 else heard.believed.shape[1]
+
+
+@compiled
+def _chance(heard: Heard, depth: int, place: int) -> float:
+    """What the drafter thought of a candidate below an accepted node."""
+    line = _own_line(heard, depth)
+    logprob = heard.logprob[depth, place] if line < 0 else heard.believed[line, place]
+    return np.exp(np.float64(logprob))
+
+
+@compiled
+def _count_row(counts: Counts, row: Ints, heard: Heard, depth: int, floor: Counts64, keep: float) -> None:
+    bands, drafted = len(floor), depth < len(heard.token)
     for rank in range(len(row)):
         if row[rank] < 0:
             continue
-        hit = 1.0 if row[rank] == said else 0.0
+        hit = 1.0 if row[rank] == heard.said[depth] else 0.0
         _count(counts, 2 * bands + 1, rank, hit, keep)
         if drafted:
-            band = band_of(chance_of(row[rank], token, logprob), floor)
-            _count(counts, band if position == 0 else bands + band, rank, hit, keep)
-        elif beside_draft:
+            place = rank_among(heard.token[depth], row[rank])
+            band = band_of(_chance(heard, depth, place), floor) if 0 <= place < _candidates(heard, depth) else 0
+            _count(counts, band if depth == 0 else bands + band, rank, hit, keep)
+        elif len(heard.token) > 0:
             _count(counts, 2 * bands, rank, hit, keep)
 
 
@@ -84,28 +128,18 @@ def _count(counts: Counts, line: int, rank: int, hit: float, keep: float) -> Non
 
 
 @compiled
-def _count_drafted(
-    counts: Counts, row: Ints, said: int, token: Ints, logprob: Floats, floor: Counts64, memory: float
-) -> None:
+def _count_drafted(counts: Counts, row: Ints, heard: Heard, depth: int, floor: Counts64, memory: float) -> None:
     mass, right = np.zeros(len(floor)), np.zeros(len(floor))
-    for place in range(len(token)):
-        held = False
+    for place in range(_candidates(heard, depth)):
+        token, held = heard.token[depth, place], False
         for rank in range(len(row)):
-            held |= row[rank] == token[place]
+            held |= row[rank] == token
         if not held:
-            chance = np.exp(np.float64(logprob[place]))
+            chance = _chance(heard, depth, place)
             band = band_of(chance, floor)
             mass[band] += chance
-            right[band] += 1.0 if token[place] == said else 0.0
+            right[band] += 1.0 if token == heard.said[depth] else 0.0
     for band in range(len(floor)):
         keep = np.exp(-mass[band] / memory)
         counts.drafted_hits[band] = keep * counts.drafted_hits[band] + right[band]
         counts.drafted_mass[band] = keep * counts.drafted_mass[band] + mass[band]
-
-
-@compiled
-def bands_along(chain: Ints, token: Ints, logprob: Floats, floor: Counts64, bands: NDArray[np.int64]) -> None:
-    """Writes the band of every token of a chain `[length]` at its own position; what lies beyond the positions of
-    `token` and `logprob` `[positions, k]` is left as it is."""
-    for place in range(min(len(chain), len(token))):
-        bands[place] = band_of(chance_of(chain[place], token[place], logprob[place]), floor)

@@ -46,12 +46,20 @@ def chances(score: Numbers64, share: Numbers64) -> Numbers64:
 
 
 @compiled
-def count_nodes(promised: Numbers64, accepted: Numbers64, score: Numbers64, path: NDArray[np.int32]) -> None:
+def count_nodes(
+    promised: Numbers64, accepted: Numbers64, score: Numbers64, path: NDArray[np.int32], memory: float
+) -> None:
     """Adds the weights of nodes `[nodes]` to what their bins `promised`, and those on the accepted `path`, in which the
-    root is 0 and the first node 1, to what was `accepted`; both `[bins]`."""
+    root is 0 and the first node 1, to what was `accepted`; both `[bins]`. What a bin held before counts 1/e once so
+    much weight as its `memory` has come to it."""
     bins = len(promised)
+    seen = np.zeros(bins, np.float64)
     for node in range(len(score)):
-        promised[bin_of(score[node], bins)] += np.exp(score[node])
+        seen[bin_of(score[node], bins)] += np.exp(score[node])
+    for place in range(bins):
+        keep = np.exp(-seen[place] / memory)
+        promised[place] = keep * promised[place] + seen[place]
+        accepted[place] *= keep
     for node in path[1:]:
         accepted[bin_of(score[node - 1], bins)] += 1.0
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from decoding.kernels import compiled
 from decoding.kernels.crew import Marks, finish, take
+from decoding.kernels.pieces import piece_sums
 from decoding.kernels.rows import candidates, rank_of, soften, sums
 from decoding.types import Floats, Ints
 
@@ -107,14 +108,30 @@ def _logprob(value: float, top: float, normaliser: float) -> float:
     return 0.0 if logprob > 0.0 else logprob  # NaN stays
 
 
+class Softening(NamedTuple):
+    """What logits come to at a temperature."""
+
+    temperature: float
+    """Nothing is done where it is 0."""
+    probs: Floats
+    """`[rows, vocab]` the softmax of each row of `logits / temperature`."""
+    mass: NDArray[np.float64]
+    """`[rows, pieces]` its sums (see `pieces`): the thread that made a row has it at hand. No rows: not wanted."""
+    marks: Marks
+
+
 @compiled
-def soften_table(table: Floats, temperature: float, out: Floats, marks: Marks, thread: int) -> None:
-    """Writes the softmax of each row of `table / temperature` `[rows, vocab]`; threads as above."""
-    rows, own = len(table), 0
+def soften_table(logits: Floats, softening: Softening, thread: int) -> None:
+    """Writes what `logits` `[rows, vocab]` come to; threads as above."""
+    rows, own = len(logits), 0
+    if softening.temperature == 0.0:
+        return
     while True:
-        row = take(marks, 0, rows, thread)
+        row = take(softening.marks, 0, rows, thread)
         if row == rows:
             break
         own += 1
-        soften(table[row], temperature, out[row])
-    finish(marks, 0, rows, own)
+        soften(logits[row], softening.temperature, softening.probs[row])
+        if len(softening.mass) > 0:
+            piece_sums(softening.probs[row], softening.mass[row])
+    finish(softening.marks, 0, rows, own)

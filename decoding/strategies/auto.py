@@ -143,11 +143,12 @@ class Auto(Strategy[AutoSettings]):
         if self._round is None or self._bill is None:
             return
         plan, choice, acceptance = self._round
+        heard = plan.heard(tree, verdict)
         if acceptance is self._drafted:
-            added = verdict.accepted - plan.retrieved_alone(self._rates, tree, verdict, LEAST_ALONE)
+            added = verdict.accepted - self._rates.held_alone(plan.chain, heard, LEAST_ALONE)
             longer = choice.milliseconds - self._bill.alone[plan.retrieved(tree.drafted)]
             self._worth.learn(plan.chain.matched, added - self._pace.rate * longer)
-        plan.teach(self._rates, tree, verdict)
+        self._rates.learn(plan.chain, heard)
         acceptance.learn(plan.plan.score[: tree.drafted], verdict.path)
         self._pace.learn(len(verdict.path), choice.milliseconds)
         self._round = None

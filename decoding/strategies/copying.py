@@ -14,20 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoding.drafters.suffix_automaton import Match, ReadText
+from decoding.kernels.copy_counts import Copies, CopyCounts, count_copies, held_alone, weigh_copies
 from decoding.kernels.grafted_selection import Copied
-from decoding.kernels.hit_counts import bands_along
+from decoding.kernels.hit_counts import Heard
 from decoding.strategies.hit_rates import BANDS, FLOORS
 from decoding.types import Ints, Marginals
 
-LENGTHS = np.array([2, 3, 4, 6, 8, 12, 20])
+LENGTHS = np.array([2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0])
 """Least length of each line of the table. A match of one token says what a row of the transition matrix says, too."""
 MOST = 48
 """Tokens of a chain."""
 LOOKED_AT = 64
 """Places of the root's token, the latest first, among which the latest match is looked for."""
-BEYOND, ALONE = BANDS, BANDS + 1
-"""The columns of what lies beyond the drafted positions, and of plans without a draft; the others are the bands of
-`hit_rates`."""
+BEYOND = BANDS
+"""The column of what lies beyond the drafted positions; before it are the bands of `hit_rates`, behind it what is not
+drafted at all."""
 PRIOR = (
     (0.18, 0.30, 0.36, 0.50, 0.54, 0.73, 0.93, 0.54),
     (0.28, 0.55, 0.56, 0.58, 0.62, 0.80, 0.93, 0.62),
@@ -37,8 +38,8 @@ PRIOR = (
     (0.88, 0.88, 0.88, 0.90, 0.92, 0.95, 0.97, 0.89),
     (0.95, 0.95, 0.96, 0.97, 0.98, 0.98, 0.99, 0.96),
 )
-"""`[lengths, bands + 1]` believed before the first trial, `ALONE` as `BEYOND`; smoothed from 36 greedy answers of the
-default target to training prompts, 160 tokens each, under its block drafter."""
+"""`[lengths, bands + 1]` believed before the first trial, without a draft as `BEYOND`; smoothed from 36 greedy answers
+of the default target to training prompts, 160 tokens each, under its block drafter."""
 PRIOR_TRIALS = 6.0
 
 
@@ -54,6 +55,7 @@ class Chain(NamedTuple):
 
 
 NO_CHAIN = Chain(np.empty(0, np.int32), 0, 0)
+NO_COPIES = Copied(NO_CHAIN.token, np.empty(0, np.float32))
 
 
 class CopiedText:
@@ -97,42 +99,25 @@ class CopyRates:
 
     def __init__(self) -> None:
         prior = np.array(PRIOR)
-        self._hits = np.column_stack([prior, prior[:, BEYOND]]) * PRIOR_TRIALS
-        self._trials = np.full(self._hits.shape, PRIOR_TRIALS)
+        hits = np.column_stack([prior, prior[:, BEYOND]]) * PRIOR_TRIALS
+        self._counts = CopyCounts(hits, np.full(hits.shape, PRIOR_TRIALS))
 
     def weighed(self, chain: Chain, marginals: Marginals) -> Copied:
         """The chain as the planner takes it."""
-        cells = _cells(chain, marginals)
-        return Copied(chain.token, np.log(self._hits[cells] / self._trials[cells], dtype=np.float32))
+        if not len(chain.token):
+            return NO_COPIES
+        return Copied(chain.token, weigh_copies(self._counts, _copies(chain, marginals)))
 
-    def learn(self, chain: Chain, marginals: Marginals, said: Sequence[int]) -> None:
+    def learn(self, chain: Chain, heard: Heard) -> None:
         """Counts the copied tokens that the target had its say on: as far as it agreed, and the first where it did not.
+        Whether they were verified does not matter: it is the text that judges."""
+        if len(chain.token):
+            count_copies(self._counts, _copies(chain, heard), heard.said)
 
-        `said` is what it said after the root. Whether they were verified does not matter: it is the text that judges.
-        """
-        tried = min(agreement(chain, said) + 1, len(chain.token), len(said))
-        lines, columns = _cells(chain._replace(token=chain.token[:tried]), marginals)
-        hit = chain.token[:tried] == said[:tried]
-        alone = np.full_like(columns, ALONE)
-        for column in (columns, alone) if len(marginals.token) else (alone,):
-            np.add.at(self._trials, (lines, column), 1.0)
-            np.add.at(self._hits, (lines, column), hit)
+    def held_alone(self, chain: Chain, heard: Heard, hit: NDArray[np.float64], least: float) -> int:
+        """As `Rates.held_alone`; `hit` `[8]` says how often the entries of rows are right."""
+        return int(held_alone(heard, hit, self._counts, _copies(chain, heard), least))
 
 
-def agreement(chain: Chain, said: Sequence[int]) -> int:
-    """How many tokens of a chain are what the target said after the root."""
-    count = 0
-    for token, wanted in zip(chain.token.tolist(), said, strict=False):
-        if token != wanted:
-            break
-        count += 1
-    return count
-
-
-def _cells(chain: Chain, marginals: Marginals) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Line and column of the table for every token of the chain."""
-    count = len(chain.token)
-    column = np.full(count, BEYOND if len(marginals.token) else ALONE, np.int64)
-    bands_along(chain.token, marginals.token, marginals.logprob, FLOORS, column)
-    line = np.searchsorted(LENGTHS, chain.matched + np.arange(count), side="right") - 1
-    return line, column
+def _copies(chain: Chain, beside: Marginals | Heard) -> Copies:
+    return Copies(chain.token, chain.matched, beside.token, beside.logprob, LENGTHS, FLOORS)

@@ -99,6 +99,6 @@ class DDTreeGraft(Strategy[DDTreeGraftSettings]):
     def observe(self, tree: Tree, verdict: Verdict) -> None:
         """Learns from every accepted node what its row was worth, and from the text what copying was."""
         if self._planned is not None:
-            self._planned.teach(self.rates, tree, verdict)
+            self.rates.learn(self._planned.chain, self._planned.heard(tree, verdict))
         self._planned = None
         self._text.read(tree.token[verdict.path].tolist())

@@ -1,6 +1,5 @@
 """Fills a template with draws from a drafter's distributions."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -8,20 +7,22 @@ import torch
 from torch import Tensor
 
 from decoding.drafters.base import Drafter, OnePassDrafter, StepwiseDrafter
-from decoding.drafters.candidates import best_candidates
-from decoding.drafters.draft_tokens import in_target_ids
+from decoding.drafters.candidates import require_finite
 from decoding.draws import Drawn, Draws
 from decoding.errors import Incompatible
-from decoding.kernels.filling import Growing, Numbers, fill_level
+from decoding.kernels.drawing import NO_IDS, tell_draws
+from decoding.kernels.filling import Growing, Numbers, fill_level, fill_tree
 from decoding.marginals import marginals_of
 from decoding.sampling import (
     Sampling,
+    UniformNumbers,
     draw_each,
     draw_with_replacement,
     draw_without_replacement,
     probabilities,
 )
 from decoding.template import Template
+from decoding.topk import Likeliest, likeliest
 from decoding.types import Floats, Ints, Marginals, Source, Tree
 
 SHOWN_MARGINALS = 8
@@ -33,25 +34,10 @@ class _Rows(NamedTuple):
 
     logits: Tensor
     """`[rows, tokens]`."""
-    normaliser: Tensor
-    """`[rows, 1]` log of the sum of their exponentials (nats)."""
+    normaliser: Floats
+    """`[rows]` log of the sum of their exponentials (nats)."""
     probs: Tensor
     """`[rows, tokens]` in the run's sampling."""
-
-
-class _Candidates(NamedTuple):
-    """What was drawn below some nodes of one depth, those of a node in the order of its draws."""
-
-    token: Ints
-    """`[nodes, most]`; -1 where nothing was left to draw."""
-    logprob: Floats
-    """`[nodes, most]` at temperature 1."""
-    probs: Tensor
-    """`[nodes, tokens]` what was drawn from, or `[1, tokens]` for all of them."""
-
-
-Ask = Callable[[Numbers, Numbers], _Candidates | None]
-"""Nodes to expand, all of one depth, and their places in the template, to what was drawn below them."""
 
 
 class DrawnTree(NamedTuple):
@@ -64,7 +50,7 @@ class DrawnTree(NamedTuple):
 
 @torch.inference_mode()
 def draw_tree(
-    drafter: Drafter, root: int, template: Template, sampling: Sampling, drawn: Drawn, rng: torch.Generator
+    drafter: Drafter, root: int, template: Template, sampling: Sampling, drawn: Drawn, numbers: UniformNumbers
 ) -> DrawnTree:
     """The template's k-th child of a node is the k-th draw below it; there is one below its root at least.
 
@@ -75,20 +61,14 @@ def draw_tree(
 
     Raises NonFiniteLogits, and Incompatible for a drafter without whole distributions.
     """
-    filling, how = _Filling(root, template, drafter.source), _How(sampling, drawn, rng)
-    marginals, draft_tokens = None, None
+    filling, how = _Filling(root, template, drafter.source), _How(sampling, drawn, numbers)
     if isinstance(drafter, OnePassDrafter):
-        draft_tokens = drafter.draft_tokens
-        logits, best = drafter.read_logits(root, SHOWN_MARGINALS)
-        marginals = in_target_ids(marginals_of(best), draft_tokens)
-        normaliser = torch.from_numpy((best.peak - best.logprob[:, 0])[:, None]).to(logits.device)
-        ask = _one_pass(_Rows(logits, normaliser, probabilities(logits, sampling)), template, how, draft_tokens)
-    elif isinstance(drafter, StepwiseDrafter):
-        ask = _stepwise(drafter, filling, template, how)
-    else:
-        raise Incompatible("Nothing can be drawn without a drafter.", "Choose one with log-probabilities.")
-    filling.fill(ask)
-    return DrawnTree(filling.tree(), filling.draws(drawn, draft_tokens), marginals)
+        marginals = _fill_at_once(filling, drafter, template, how)
+        return DrawnTree(filling.tree(), filling.draws(drawn, drafter.draft_tokens), marginals)
+    if isinstance(drafter, StepwiseDrafter):
+        _fill_by_depth(filling, drafter, template, how)
+        return DrawnTree(filling.tree(), filling.draws(drawn, None), None)
+    raise Incompatible("Nothing can be drawn without a drafter.", "Choose one with log-probabilities.")
 
 
 class _How(NamedTuple):
@@ -96,71 +76,69 @@ class _How(NamedTuple):
 
     sampling: Sampling
     drawn: Drawn
-    rng: torch.Generator
+    numbers: UniformNumbers
 
     def draw(self, probs: Tensor, count: int) -> Tensor:
         """Tokens `[places, count]` from `probs` `[places, tokens]`; -1 where nothing is left."""
         draw = draw_with_replacement if self.drawn is Drawn.INDEPENDENT else draw_without_replacement
-        return draw(probs, count, self.rng)
+        return draw(probs, count, self.numbers.rng)
 
 
-def _one_pass(rows: _Rows, template: Template, how: _How, draft_tokens: Ints | None) -> Ask:
-    """Every inner place of the template draws for itself, also one whose node comes to nothing."""
-    levels = template.inner[: len(rows.probs)]
-    shapes = [(len(level.nodes), level.most) for level in levels]
-    drawn = draw_each(rows.probs[: len(levels)], shapes, how.drawn is Drawn.DISTINCT, how.rng)
-    sizes = [nodes * most for nodes, most in shapes]
-    token, logprob = _on_host(rows, drawn, np.repeat(np.arange(len(levels)), sizes))
-    if draft_tokens is not None:
-        token = np.where(token < 0, -1, draft_tokens[token])
-    ends = np.cumsum(sizes[:-1])
-    parts = zip(levels, shapes, np.split(token, ends), np.split(logprob, ends), rows.probs.split(1), strict=False)
-
-    def ask(_: Numbers, place: Numbers) -> _Candidates | None:
-        found = next(parts, None)
-        if found is None:
-            return None
-        level, shape, tokens, logprobs, probs = found
-        at = np.searchsorted(level.nodes, place)
-        return _Candidates(tokens.reshape(shape)[at], logprobs.reshape(shape)[at], probs)
-
-    return ask
+def _fill_at_once(filling: "_Filling", drafter: OnePassDrafter, template: Template, how: _How) -> Marginals:
+    """Every place of the template that has children draws for itself, also one whose node comes to nothing."""
+    logits, best, probs, mass = drafter.distributions(filling.root, SHOWN_MARGINALS, how.sampling)
+    marginals = marginals_of(best, drafter.draft_tokens)
+    shapes, first, depth, row = template.drawing
+    shapes = shapes[: len(best.peak)]
+    rows = _Rows(logits, _normaliser(best), probs)
+    drawn = draw_each(rows.probs, shapes, how.drawn is Drawn.DISTINCT, how.numbers, mass)
+    token, logprob = _on_host(rows, drawn, row, drafter.draft_tokens)
+    fill_tree(filling.growing, filling.shape, first, token, logprob)
+    position = depth[filling.growing.place]
+    filling.rows_are(rows.probs, np.where(position < len(shapes), position, -1))
+    return marginals
 
 
-def _stepwise(drafter: StepwiseDrafter, filling: "_Filling", template: Template, how: _How) -> Ask:
+def _fill_by_depth(filling: "_Filling", drafter: StepwiseDrafter, template: Template, how: _How) -> None:
     number: dict[int, int] = {}  # node -> the drafter's own numbering, in which only expanded nodes count
-    counts = np.diff(template.shape.start)
-
-    def ask(node: Numbers, place: Numbers) -> _Candidates | None:
-        token, parent = filling.growing.token[node], filling.growing.parent[node]
-        above = [number[parent] for parent in parent.tolist() if parent >= 0]
-        number.update({node: len(number) + place for place, node in enumerate(node.tolist())})
+    counts, growing = np.diff(template.shape.start), filling.growing
+    row, level = np.full(len(template), -1, np.int32), np.zeros(1, np.int64)
+    probs: list[Tensor] = []
+    while len(level := level[counts[growing.place[level]] > 0]):
+        token = growing.token[level]
+        above = [number[parent] for parent in growing.parent[level].tolist() if parent >= 0]
+        number.update({node: len(number) + place for place, node in enumerate(level.tolist())})
         if not above:
             logits = drafter.start_logits(int(token[0]))
         else:
             logits = drafter.expand_logits(token, np.array(above, np.int32))
         if logits is None:
-            return None
-        best = best_candidates(logits, 1, drafter.name)
-        rows = _Rows(logits, _normaliser(logits, best.token, best.logprob), probabilities(logits, how.sampling))
-        shape = len(node), int(counts[place].max())
+            break
+        best = likeliest(logits, 1)
+        require_finite(best, drafter.name)
+        rows = _Rows(logits, _normaliser(best), probabilities(logits, how.sampling))
+        shape = len(level), int(counts[growing.place[level]].max())
         drawn = how.draw(rows.probs, shape[1]).flatten()
-        tokens, logprobs = _on_host(rows, drawn, np.repeat(np.arange(len(node)), shape[1]))
-        return _Candidates(tokens.reshape(shape), logprobs.reshape(shape), rows.probs)
+        tokens, logprobs = _on_host(rows, drawn, np.repeat(np.arange(len(level)), shape[1]), None)
+        row[level] = sum(map(len, probs)) + np.arange(len(level))
+        probs.append(rows.probs)
+        before = growing.size[0]
+        fill_level(growing, filling.shape, level, tokens.reshape(shape), logprobs.reshape(shape))
+        level = np.arange(before, growing.size[0])
+    if probs:
+        filling.rows_are(_one_below_another(probs), row)
 
-    return ask
 
-
-def _on_host(rows: _Rows, token: Tensor, row: Numbers) -> tuple[Ints, Floats]:
-    """Tokens `[draws]` that were drawn from the rows `row` `[draws]`, with their log-probabilities at temperature 1."""
-    if token.device.type == "cpu":  # numpy keeps to this thread
-        drawn, place = token.numpy().astype(np.int32), np.maximum(token.numpy(), 0)
-        said: Floats = rows.logits.numpy()[row, place] - rows.normaliser.numpy()[row, 0]
-        return drawn, np.minimum(said, 0.0, dtype=np.float32)
-    at = torch.from_numpy(row).to(token.device)
-    logprob = (rows.logits[at, token.clamp_min(0)] - rows.normaliser[at, 0]).clamp_max_(0.0)
-    packed = torch.stack([token.to(torch.int32), logprob.view(torch.int32)]).cpu().numpy()
-    return packed[0], packed[1].view(np.float32)
+def _on_host(rows: _Rows, drawn: Tensor, row: Numbers, ids: Ints | None) -> tuple[Ints, Floats]:
+    """Tokens `[draws]`, of the columns `drawn` from the rows `row` `[draws or more]`, and their log-probabilities at
+    temperature 1; -1 where nothing was left. The columns stand for the tokens `ids`, or for themselves."""
+    row = row[: len(drawn)]
+    if drawn.device.type == "cpu":  # numpy keeps to this thread
+        return tell_draws(drawn.numpy(), row, rows.logits.numpy(), rows.normaliser, NO_IDS if ids is None else ids)
+    at, normaliser = torch.from_numpy(row).to(drawn.device), torch.from_numpy(rows.normaliser).to(drawn.device)
+    logprob = (rows.logits[at, drawn.clamp_min(0)] - normaliser[at]).clamp_max_(0.0)
+    token, said = torch.stack([drawn.to(torch.int32), logprob.view(torch.int32)]).cpu().numpy()
+    return token if ids is None else np.where(token < 0, -1, ids[token]), said.view(np.float32)
 
 
 def _one_below_another(parts: list[Tensor]) -> Tensor:
@@ -169,10 +147,9 @@ def _one_below_another(parts: list[Tensor]) -> Tensor:
     return torch.cat(parts)
 
 
-def _normaliser(logits: Tensor, token: Ints, logprob: Floats) -> Tensor:
-    """Of `_Rows`, from the most likely token of every row and its log-probability, `[rows, any]` each."""
-    peak = torch.tensor(token[:, :1], dtype=torch.int64, device=logits.device)
-    return logits.gather(1, peak) - torch.tensor(logprob[:, :1], device=logits.device)
+def _normaliser(best: Likeliest) -> Floats:
+    """Of `_Rows`."""
+    return best.peak - best.logprob[:, 0]
 
 
 class _Filling:
@@ -184,22 +161,19 @@ class _Filling:
             token=np.full(room, root, np.int32),
             parent=np.full(room, -1, np.int32),
             logprob=np.zeros(room, np.float32),
+            place=np.zeros(room, np.int64),
             drawn=np.zeros(room, np.int32),
             size=np.array([1, 0]),
         )
+        self.root = root
         self.shape = template.shape
         self.source = source
-        self.probs: list[Tensor] = []
-        self.row = np.full(room, -1, np.int32)
+        self._probs: Tensor | None = None
+        self._row = self.growing.drawn
 
-    def fill(self, ask: Ask) -> None:
-        node = place = np.zeros(1, np.int64)
-        following = np.empty((2, len(self.row)), np.int64)
-        while len(node) and (found := ask(node, place)) is not None:
-            self.row[node] = sum(map(len, self.probs)) + (np.arange(len(node)) if len(found.probs) > 1 else 0)
-            self.probs.append(found.probs)
-            count = fill_level(self.growing, self.shape, node, place, found.token, found.logprob, following)
-            node, place = following[:, :count].copy()
+    def rows_are(self, probs: Tensor, row: Ints) -> None:
+        """As in `Draws`, for all nodes that there is room for."""
+        self._probs, self._row = probs, row
 
     def tree(self) -> Tree:
         growing, count = self.growing, int(self.growing.size[0])
@@ -209,7 +183,6 @@ class _Filling:
 
     def draws(self, drawn: Drawn, draft_tokens: Ints | None) -> Draws | None:
         nodes, draws = self.growing.size.tolist()
-        if not draws:
+        if self._probs is None or not draws:
             return None
-        probs = _one_below_another(self.probs)
-        return Draws(drawn, self.growing.drawn[:draws], probs, self.row[:nodes], draft_tokens)
+        return Draws(drawn, self.growing.drawn[:draws], self._probs, self._row[:nodes], draft_tokens)

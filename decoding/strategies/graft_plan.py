@@ -7,12 +7,13 @@ import numpy as np
 from decoding.drafters.base import StepwiseDrafter
 from decoding.errors import Incompatible
 from decoding.kernels.grafted_selection import Drafted, Plan, edges_of, pop_plan
+from decoding.kernels.hit_counts import Heard
 from decoding.kernels.prices import NO_PRICES, Prices
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
-from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates, agreement
-from decoding.strategies.hit_rates import ALONE, FLOORS, NO_CANDIDATES, NO_LOGPROBS, HitRates, Trial
+from decoding.strategies.copying import NO_CHAIN, Chain, CopyRates
+from decoding.strategies.hit_rates import ALONE, FLOORS, HitRates
 from decoding.template import CHOICES
-from decoding.types import Floats, Ints, Marginals, Tree, Verdict
+from decoding.types import Ints, Marginals, Tree, Verdict
 
 NO_ROWS = np.empty((0, 0), np.int32)
 NO_MARGINALS = Marginals(np.empty((0, 1), np.int32), np.empty((0, 1), np.float32))
@@ -38,6 +39,16 @@ class Rates:
     def __init__(self) -> None:
         self.hits = HitRates()
         self.copied = CopyRates()
+
+    def learn(self, chain: Chain, heard: Heard) -> None:
+        """Counts what a round's `chain` and the rows of its accepted nodes were worth."""
+        self.copied.learn(chain, heard)
+        self.hits.learn(heard)
+
+    def held_alone(self, chain: Chain, heard: Heard, least: float) -> int:
+        """How many tokens of what the target said after the root a plan without a draft would have held, if that held
+        all paths that weigh at least `least`: along the chain, and along the rows of accepted nodes."""
+        return self.copied.held_alone(chain, heard, self.hits.retrieved[ALONE], least)
 
 
 class GraftPlan:
@@ -75,11 +86,11 @@ class GraftPlan:
         """What was decided for a `tree` made of this plan, asked before the round teaches anything; `grafts` and
         `merged` as in Graft. `copied` are nodes of the chain that were not drafted: the first token of the chain stands
         at `place` of prompt and output."""
-        count, whole = tree.drafted, self.plan
-        plan = Plan._make([*(numbers[:count] for numbers in whole[:-1]), whole.believed])
-        above = np.where(plan.parent >= 0, plan.score[plan.parent], 0.0)
-        grafts = np.flatnonzero((plan.draft_rank < 0) & (plan.copied == 0))
-        copied = np.flatnonzero((plan.draft_rank < 0) & (plan.copied > 0))
+        count = tree.drafted
+        plan = Plan._make([numbers[:count] for numbers in self.plan])
+        drafted, copied = plan.draft_rank >= 0, plan.copied > 0
+        grafts, copies = np.flatnonzero(~(drafted | copied)), np.flatnonzero(~drafted & copied)
+        above = [float(self.plan.score[place]) if place >= 0 else 0.0 for place in plan.parent[grafts].tolist()]
         return {
             "nodes": count,
             "depth": int(plan.depth.max(initial=-1)) + 1,
@@ -89,61 +100,23 @@ class GraftPlan:
                 "row": tree.token[tree.parent[grafts + 1]].tolist(),
                 "rank": plan.row_rank[grafts].tolist(),
             },
-            "copied": {"node": (copied + 1).tolist(), "place": self.chain.place, "matched": self.chain.matched},
-            "graft_weight": np.round(np.exp((plan.score - above)[grafts]), 5).tolist(),
-            "merged": (np.flatnonzero((plan.draft_rank >= 0) & (plan.row_rank >= 0)) + 1).tolist(),
+            "copied": {"node": (copies + 1).tolist(), "place": self.chain.place, "matched": self.chain.matched},
+            "graft_weight": np.round(np.exp(plan.score[grafts] - above), 5).tolist(),
+            "merged": (np.flatnonzero(drafted & (plan.row_rank >= 0)) + 1).tolist(),
             "rates": self._rates.as_json(),
         }
 
-    def teach(self, rates: Rates, tree: Tree, verdict: Verdict) -> None:
+    def heard(self, tree: Tree, verdict: Verdict) -> Heard:
         """What the target said after every accepted node of a `tree` made of this plan."""
-        rates.copied.learn(self.chain, self.marginals, said_after_root(tree, verdict))
-        for trial in self.trials(tree, verdict):
-            rates.hits.learn(trial)
-
-    def trials(self, tree: Tree, verdict: Verdict) -> list[Trial]:
-        """What the rows of accepted nodes were tried with; nothing without retrieval."""
-        if not self._seen.shape[1]:
-            return []
-        known = zip(verdict.path.tolist(), said_after_root(tree, verdict), strict=False)
-        beside_draft = len(self.marginals.token) > 0
-        return [
-            Trial(self._seen[node], depth, token, *thought, beside_draft)
-            for depth, (node, token) in enumerate(known)
-            if (thought := self._thought(node, depth)) is not None
-        ]
+        said, drafted = _said_after_root(tree, verdict), self.marginals
+        return Heard(verdict.path, said, self._seen, drafted.token, drafted.logprob, self.plan.believed)
 
     def retrieved(self, count: int) -> int:
         """How many of the first `count` nodes are retrieved, be they drafted, too."""
         return int(np.count_nonzero((self.plan.row_rank[:count] >= 0) | (self.plan.copied[:count] > 0)))
 
-    def retrieved_alone(self, rates: Rates, tree: Tree, verdict: Verdict, least: float) -> int:
-        """How many tokens of what the target said after the root a plan without a draft would have held, if that held
-        all paths that weigh at least `least`: along the chain, and along the rows of accepted nodes."""
-        said = said_after_root(tree, verdict)
-        copied = self.chain._replace(token=self.chain.token[: agreement(self.chain, said)])
-        edges = np.exp(rates.copied.weighed(copied, NO_MARGINALS).weight).tolist()
-        edges += [0.0] * (len(said) - len(edges))
-        weight, retrieved = 1.0, rates.hits.retrieved[ALONE]
-        for count, (node, token) in enumerate(zip(verdict.path.tolist(), said, strict=False)):
-            ranks = np.flatnonzero(self._seen[node] == token)
-            weight *= max([edges[count], *retrieved[ranks]])
-            if weight < least:
-                return count
-        return len(said)
 
-    def _thought(self, node: int, depth: int) -> tuple[Ints, Floats] | None:
-        """The candidates below a node and what the drafter thought of them: none beyond the drafted positions; None
-        where it was not asked."""
-        if depth >= len(self.marginals.token):
-            return NO_CANDIDATES, NO_LOGPROBS
-        if not 0 < node <= len(self.plan.believed):
-            return self.marginals.token[depth], np.array(self.marginals.logprob[depth])
-        believed = self.plan.believed[node - 1]
-        return None if np.isnan(believed[0]) else (self.marginals.token[depth, : len(believed)], believed)
-
-
-def said_after_root(tree: Tree, verdict: Verdict) -> list[int]:
+def _said_after_root(tree: Tree, verdict: Verdict) -> Ints:
     """The tokens of the accepted path and the bonus, where there is one."""
-    said = [*tree.token[verdict.path[1:]].tolist(), verdict.bonus]
+    said = np.append(tree.token[verdict.path[1:]], np.int32(verdict.bonus))
     return said if verdict.bonus >= 0 else said[:-1]

@@ -9,15 +9,14 @@ Drafted tokens that the row does not hold are counted too: where drafter and mat
 often than it says.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoding.kernels.grafted_selection import Weights
-from decoding.kernels.hit_counts import Counts, count_trial
+from decoding.kernels.hit_counts import Counts, Heard, count_hits
 from decoding.template import CHOICES
-from decoding.types import Floats, Ints
 
 FLOORS = np.array([0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5])
 """Least probability under the drafter of each band. What lies in the first one counts as not drafted."""
@@ -42,26 +41,6 @@ def prior_rates() -> NDArray[np.float64]:
     falling = np.outer(_LATER_RANKS, _FALL ** np.arange(CHOICES - 1))
     parts = [np.column_stack([first, falling]) for first in _FIRST_RANK]
     return np.concatenate([*parts, np.array([_BEYOND, _BEYOND])])
-
-
-NO_CANDIDATES, NO_LOGPROBS = np.empty(0, np.int32), np.empty(0, np.float32)
-NO_CANDIDATES.flags.writeable = False  # as marginals are: one sort of arguments for the kernel
-
-
-class Trial(NamedTuple):
-    """What was known of the place after one accepted node."""
-
-    row: Ints
-    """`[8]` the row of its token as it was when the round was planned; -1 where it has no further entry."""
-    position: int
-    """Its depth."""
-    said: int
-    """The token that the target said next."""
-    token: Ints = NO_CANDIDATES
-    logprob: Floats = NO_LOGPROBS
-    """`[k]` what the drafter thought would follow; nothing beyond the drafted positions."""
-    beside_draft: bool = True
-    """Whether anything was drafted in that round."""
 
 
 class HitRates:
@@ -95,9 +74,10 @@ class HitRates:
             logs = [np.log(part).astype(np.float32) for part in (self.retrieved, FLOORS, self.drafted)]
         return Weights(*logs)
 
-    def learn(self, trial: Trial) -> None:
-        """Counts every entry of the row, and the drafter's mass beside them. An empty row says nothing."""
-        count_trial(self._counts, *trial, FLOORS, MEMORY)
+    def learn(self, heard: Heard) -> None:
+        """Counts every entry of the rows of a round's accepted nodes, and the drafter's mass beside them. An empty row
+        says nothing."""
+        count_hits(self._counts, heard, FLOORS, MEMORY)
 
     def as_json(self) -> dict[str, Any]:
         """For a decision: the rates as they stand."""

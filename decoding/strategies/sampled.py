@@ -8,7 +8,7 @@ import torch
 
 from decoding.drafters.base import Drafter
 from decoding.draws import Drawn
-from decoding.sampling import Sampling
+from decoding.sampling import Sampling, UniformNumbers
 from decoding.settings import Settings, option
 from decoding.strategies.base import Growth, Strategy
 from decoding.strategies.draw_tree import draw_tree
@@ -65,7 +65,9 @@ class Sampled(Strategy[SampledSettings]):
     def begin(self, prompt: Sequence[int], sampling: Sampling, rng: torch.Generator) -> None:
         temperature = self.settings.temperature or sampling.temperature or 1.0
         acceptance = RankAcceptance(self.settings.acceptance, self.settings.width)
-        self._run = _Run(replace(sampling, temperature=temperature), rng, acceptance, acceptance.vector())
+        self._run = _Run(
+            replace(sampling, temperature=temperature), UniformNumbers(rng), acceptance, acceptance.vector()
+        )
 
     def grow(self, drafter: Drafter | None, root: int, max_depth: int) -> Growth:
         run, settings = self._started(), self.settings
@@ -73,7 +75,7 @@ class Sampled(Strategy[SampledSettings]):
         run.below = []
         if drafter is None or len(template) == 1:
             return Growth(Tree.root_only(root))
-        tree, draws, marginals = draw_tree(drafter, root, template, run.sampling, self.drawn, run.rng)
+        tree, draws, marginals = draw_tree(drafter, root, template, run.sampling, self.drawn, run.numbers)
         run.below = draws.below(tree) if draws is not None else []
         decision = {
             "draws": len(draws.node) if draws is not None else 0,
@@ -105,7 +107,7 @@ class _Run:
     """What the strategy carries from round to round."""
 
     sampling: Sampling
-    rng: torch.Generator
+    numbers: UniformNumbers
     acceptance: RankAcceptance
     shape: list[float]
     """The acceptance that the current template is best for."""

@@ -1,8 +1,10 @@
 """Measured costs: a monotone table, kept for what it was measured on, and measured in seconds."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,12 +154,13 @@ def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt-neox"])
-def test_measuring_a_real_model(family: str) -> None:
+def test_measuring_a_real_model(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All points are there, the plain step is the cheapest, and nothing is left behind."""
+    monkeypatch.setattr(cost_probe, "DEAREST", math.inf)  # on a busy machine any pass may seem dear
     target = tiny_target(family, max_position_embeddings=2500)
     costs = measure(target, Oracle([]), seconds=1.0)
     assert costs.contexts[0] == 64
-    assert costs.nodes == cost_probe.NODES[: max(len(costs.nodes), 5)], "larger trees may be too dear"
+    assert costs.nodes == cost_probe.NODES[: max(len(costs.nodes), cost_probe.LEAST_POINTS)], "time may be short"
     assert costs.verify_ms[0, -1] > costs.verify_ms[0, 0] > 0
     assert (costs.draft_ms > 0).all()
     assert not measure(target, Scripted({}), seconds=0.2).draft_ms.any()
@@ -177,6 +180,22 @@ def test_one_hiccup_does_not_end_the_table(hiccups: int, points: int, monkeypatc
     monkeypatch.setattr(cost_probe, "_verify", verified)
     costs = measure(tiny_target("llama", max_position_embeddings=2500), None)
     assert len(costs.nodes) == points
+
+
+def test_passes_are_made_where_least_time_was_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small trees are measured more often than large ones, and none more often than it needs."""
+    now = [0.0]
+
+    def verified(_: object, count: int) -> float:
+        now[0] += count
+        return float(count)
+
+    monkeypatch.setattr(cost_probe, "_verify", verified)
+    monkeypatch.setattr(cost_probe, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    nodes = (1, 4, 8, 16)
+    row = cost_probe._Row(tiny_target("llama").open(8, 1), [[float(count)] for count in nodes])
+    cost_probe._measure_on([row], nodes, 100.0)
+    assert [len(passes) for passes in row.passes] == [cost_probe.PASSES, 9, 5, 3]
 
 
 def test_a_model_of_short_context() -> None:

@@ -9,9 +9,11 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from decoding.errors import BadRequest
 from decoding.kernels.drawing import draw_distinct, draw_independent
+from decoding.kernels.pieces import can_hold, piece_sums, room_for_sums
 from decoding.sampling import (
     LEAST_LEFT,
     Sampling,
+    UniformNumbers,
     draw,
     draw_distinct_on_device,
     draw_each,
@@ -168,11 +170,39 @@ def test_every_row_is_drawn_from_alone() -> None:
 @pytest.mark.parametrize("distinct", [True, False])
 def test_rows_that_are_drawn_from_at_once_get_what_they_get_one_by_one(distinct: bool) -> None:
     probs = torch.rand(3, 2000, generator=torch.Generator().manual_seed(5)).pow(40)
-    shapes = [(1, 4), (5, 2), (3, 1)]
-    together = draw_each(probs, shapes, distinct, torch.Generator().manual_seed(6))
+    shapes = np.array([(1, 4), (5, 2), (3, 1)])
+    together = draw_each(probs, shapes, distinct, UniformNumbers(torch.Generator().manual_seed(6)))
     rng, draw_one = torch.Generator().manual_seed(6), draw_without_replacement if distinct else draw_with_replacement
-    alone = [draw_one(row.expand(n, -1), count, rng) for row, (n, count) in zip(probs.split(1), shapes, strict=True)]
+    alone = [
+        draw_one(row.expand(n, -1), count, rng) for row, (n, count) in zip(probs.split(1), shapes.tolist(), strict=True)
+    ]
     assert together.tolist() == [token for tokens in alone for token in tokens.flatten().tolist()]
+    mass = room_for_sums(*probs.shape)
+    for row, sums in zip(probs.numpy(), mass, strict=True):
+        piece_sums(row, sums)
+    known = draw_each(probs, shapes, distinct, UniformNumbers(torch.Generator().manual_seed(6)), mass)
+    assert known.tolist() == together.tolist(), "sums that somebody else made"
+
+
+def test_no_random_number_is_given_twice() -> None:
+    numbers, rng = UniformNumbers(torch.Generator().manual_seed(7)), torch.Generator().manual_seed(7)
+    taken = [numbers.take(count) for count in (3, 0, 500, UniformNumbers.AHEAD - 500, 2 * UniformNumbers.AHEAD)]
+    assert [len(part) for part in taken] == [3, 0, 500, UniformNumbers.AHEAD - 500, 2 * UniformNumbers.AHEAD]
+    assert len(np.unique(np.concatenate(taken))) == sum(map(len, taken))
+    first = torch.rand(UniformNumbers.AHEAD + 3, generator=rng, dtype=torch.float64)
+    assert np.concatenate(taken[:4]).tolist() == first.tolist(), "those of the generator, in its order"
+
+
+@given(st.integers(1, 6), st.sampled_from([5, 128, 1000]), st.integers(0, 20), st.integers(0, 2**31))
+def test_whether_few_tokens_hold_nearly_all_is_told_without_looking_at_all(
+    count: int, vocab: int, power: int, seed: int
+) -> None:
+    probs = torch.rand(vocab, generator=torch.Generator().manual_seed(seed)).pow(power).numpy()
+    mass = room_for_sums(1, vocab)[0]
+    piece_sums(probs, mass)
+    held = np.sort(probs.astype(np.float64))[-count:].sum()
+    assert can_hold(probs, mass, count, held * (1 - 1e-9))
+    assert not can_hold(probs, mass, count, held * (1 + 1e-9))
 
 
 def test_nothing_is_left_after_the_last_token_of_a_row() -> None:

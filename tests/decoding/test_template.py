@@ -77,15 +77,21 @@ def test_inner_nodes_are_the_parents_depth_by_depth(budget: int):
     template = scaled_template(RECYCLE_WIDTHS, budget)
     depth = depths(template.parent).tolist()
     parents = sorted(set(template.parent[1:].tolist()))
-    inner = [(at, node) for at, level in enumerate(template.inner) for node in level.nodes.tolist()]
-    assert inner == [(depth[p], p) for p in parents]
+    shapes, first, at_depth, row = template.drawing
+    assert np.flatnonzero(first >= 0).tolist() == parents
+    assert [at_depth[p] for p in parents] == [depth[p] for p in parents]
     start, below = template.shape
     children = [below[begin:end].tolist() for begin, end in pairwise(start.tolist())]
     assert [node for node, found in enumerate(children) if found] == parents
     assert all(template.parent[child] == node for node, found in enumerate(children) for child in found)
-    assert [level.most for level in template.inner] == [
-        max(len(children[node]) for node in level.nodes) for level in template.inner
-    ]
+    begin = 0
+    for at, (places, most) in enumerate(shapes):
+        drawing = [p for p in parents if depth[p] == at]
+        assert (len(drawing), max(len(children[p]) for p in drawing)) == (places, most)
+        assert first[drawing].tolist() == [begin + most * place for place in range(places)]
+        begin += places * most
+    assert len(shapes) == len(template.levels)
+    assert row.tolist() == [at for at, (places, most) in enumerate(shapes) for _ in range(places * most)]
 
 
 @given(st.data())

@@ -18,6 +18,8 @@ from decoding.drafters.network import rotation
 from decoding.errors import BadRequest, Incompatible, ModelUnavailable, UnsupportedModel
 from decoding.kernel_linear import KernelLinear
 from decoding.kernels.crew import AVAILABLE
+from decoding.kernels.pieces import PIECE
+from decoding.sampling import Sampling, probabilities
 from tests.decoding.drafters.dflash_checkpoint import write_dflash_checkpoint
 from tests.decoding.drafters.dflash_reference import reference_hidden
 
@@ -147,6 +149,26 @@ def test_the_kernels_draft_what_torch_drafts(folder: Path, narrow: bool) -> None
     ours, theirs = kernels.marginals(7, 6), plain.marginals(7, 6)
     np.testing.assert_array_equal(ours.token, theirs.token)
     np.testing.assert_allclose(ours.logprob, theirs.logprob, atol=1e-5)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(1.0), Sampling(0.3), Sampling(1e-300), Sampling(0.9, top_p=0.6), Sampling(2.0, top_k=3)]
+)
+def test_its_distributions_are_what_the_sampling_makes_of_its_logits(
+    folder: Path, plain: bool, sampling: Sampling
+) -> None:
+    drafter = load(folder, plain=plain)
+    drafter.begin(9)
+    drafter.observe(observation(features_of(9)))
+    logits, best, probs, mass = drafter.distributions(5, 4, sampling)
+    torch.testing.assert_close(logits, drafter.logits(5))
+    torch.testing.assert_close(probs, probabilities(logits, sampling))
+    np.testing.assert_allclose(best.logprob, logits.log_softmax(1).topk(4).values, atol=1e-5)
+    if mass is not None:
+        until = [slice(end + PIECE) for end in range(0, probs.shape[1], PIECE)]
+        np.testing.assert_allclose(mass, [[float(row[part].sum()) for part in until] for row in probs], rtol=1e-6)
+    assert (mass is None) == (plain or not sampling.whole)
 
 
 def test_a_new_run_forgets_the_last_one(folder: Path) -> None:

@@ -115,6 +115,18 @@ def test_a_bin_keeps_its_prior_until_it_is_seen() -> None:
     assert len(rates.as_json()) == BINS
 
 
+def test_one_lucky_light_path_does_not_make_all_of_them_heavy() -> None:
+    rates = AcceptanceRates()
+    light = np.full(10, np.log(0.04))
+    before = rates.correct(light)
+    for _ in range(2):
+        rates.learn(light, path_of(np.arange(10) == 3))
+    assert (rates.correct(light) < 1.2 * before).all()
+    for _ in range(300):
+        rates.learn(light, path_of(np.arange(10) == 3))
+    assert rates.correct(light) == pytest.approx(0.1, rel=0.05), "but a tenth of them comes true, again and again"
+
+
 @pytest.mark.parametrize("bias", ["over", "under"])
 def test_correction_makes_rounds_faster(bias: str) -> None:
     """Budgets chosen by a biased drafter's claims, with and without correction, judged by what is true."""

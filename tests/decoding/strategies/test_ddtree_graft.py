@@ -16,6 +16,7 @@ from decoding.drafters.transition_matrix import TransitionMatrix
 from decoding.errors import Incompatible
 from decoding.kernels.beliefs import ASKED, LIKELIEST
 from decoding.kernels.grafted_selection import Copied, Drafted, Plan, Weights, pop_plan
+from decoding.kernels.hit_counts import Heard
 from decoding.kernels.prices import NO_PRICES, Prices, best_part, chances, least_slopes
 from decoding.kernels.sequel import NO_SEQUEL, Sequel
 from decoding.marginals import top_marginals
@@ -350,7 +351,7 @@ def test_what_a_plan_without_a_draft_would_have_held() -> None:
         nodes = [0]
         for token in path:
             nodes.append(int(np.flatnonzero((tree.parent == nodes[-1]) & (tree.token == token))[0]))
-        return plan.retrieved_alone(rates, tree, verdict_of(tree, nodes, bonus), least)
+        return rates.held_alone(chain, plan.heard(tree, verdict_of(tree, nodes, bonus)), least)
 
     assert held([20, 21], 30, 0.1) == 3, "all of it, the bonus, too"
     assert held([20, 21], 31, 0.1) == 2
@@ -455,7 +456,9 @@ def test_copies_that_come_true_weigh_more_and_others_less(drafter: GivenLogits) 
     rates = CopyRates()
     before = rates.weighed(chain, marginals).weight
     assert (before <= 0).all()
-    rates.learn(chain, marginals, [20, 21, 50, 23])  # the third was wrong; of the fourth nothing is known
+    said = np.array([20, 21, 50, 23], np.int32)  # the third was wrong; of the fourth nothing is known
+    path, rows, believed = np.arange(4, dtype=np.int32), np.empty((4, 0), np.int32), np.empty((0, 1), np.float32)
+    rates.learn(chain, Heard(path, said, rows, marginals.token, marginals.logprob, believed))
     after = rates.weighed(chain, marginals).weight
     assert (after > before)[:2].all()
     assert after[2] < before[2]

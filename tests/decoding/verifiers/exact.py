@@ -18,7 +18,7 @@ from decoding.sampling import Sampling, probabilities
 from decoding.scores import TreeScores, Visit
 from decoding.strategies import draw_tree
 from decoding.strategies.base import Growth
-from decoding.types import Tree
+from decoding.types import Ints, Tree
 from decoding.verifiers import Verifier, eagle, multi_round, top_down, traversal, without_replacement
 
 T = TypeVar("T")
@@ -59,9 +59,9 @@ class Branches:
     def draw_with_replacement(self, probs: Tensor, count: int, rng: object) -> Tensor:
         return torch.stack([self.draw(probs, rng) for _ in range(count)], dim=1)
 
-    def draw_each(self, probs: Tensor, shapes: Sequence[tuple[int, int]], distinct: bool, rng: object) -> Tensor:
+    def draw_each(self, probs: Tensor, shapes: Ints, distinct: bool, rng: object, mass: object = None) -> Tensor:
         draw = self.draw_without_replacement if distinct else self.draw_with_replacement
-        parts = zip(probs.split(1), shapes, strict=True)
+        parts = zip(probs.split(1), shapes.tolist(), strict=False)
         return torch.cat([draw(row.expand(nodes, -1), count, rng).flatten() for row, (nodes, count) in parts])
 
     def draw_without_replacement(self, probs: Tensor, count: int, rng: object) -> Tensor:
