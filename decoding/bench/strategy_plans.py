@@ -8,6 +8,7 @@ from decoding.bench.drafter_trees import Config
 from decoding.bench.strategy_claims import Claim, Comparison, Figure
 from decoding.drafters.base import Drafter, OnePassDrafter
 from decoding.settings import Value
+from decoding.strategies.graft import GraftSettings
 
 LONGEST_CHAIN = 16
 """Of a stepwise drafter. One-pass drafters: their block."""
@@ -71,7 +72,7 @@ def plan_for(drafter: Drafter, budgets: Sequence[int], categories: Sequence[str]
     _tree_over_chain(plan, tree, how, _sizes(budgets, LONGEST_CHAIN))
     if drafter.gives_logprobs:
         _dynatree_over_fixed(plan)
-        _graft_over_variants(plan)
+        _graft_over_variants(plan, budgets)
     return plan
 
 
@@ -112,22 +113,24 @@ def _graft_over_a_block(plan: Plan) -> None:
     ours = plan.way("graft-block", How.DECODED, "graft-block")
     whole = plan.way("graft-block without pruning", How.REPLAYED, "graft-block", prune=False, retrieve=False)
     pruned = plan.way("graft-block without retrieval", How.REPLAYED, "graft-block", retrieve=False)
-    _graft_claims(plan, "Graft over a block", ours, (whole, pruned))
+    _graft_claims(plan, "Graft over a block", [Comparison("", ours, (variant,)) for variant in (whole, pruned)])
 
 
-def _graft_over_variants(plan: Plan) -> None:
-    """Figure 5 of Graft. All are decoded, so that their drafts are timed alike."""
-    ours = plan.way("graft", How.DECODED, "graft")
-    whole = plan.way("graft without pruning", How.DECODED, "graft", prune=False)
-    pruned = plan.way("graft without retrieval", How.DECODED, "graft", retrieve=False)
-    _graft_claims(plan, "Graft", ours, (whole, pruned))
+def _graft_over_variants(plan: Plan, budgets: Sequence[int]) -> None:
+    """Figure 5 of Graft, with the paper's budget and others. All are decoded, so that their drafts are timed alike."""
+    compared = []
+    for budget in sorted({*budgets, GraftSettings().budget}):
+        ours = plan.way(f"graft {budget}", How.DECODED, "graft", budget=budget)
+        whole = plan.way(f"graft {budget} without pruning", How.DECODED, "graft", budget=budget, prune=False)
+        pruned = plan.way(f"graft {budget} without retrieval", How.DECODED, "graft", budget=budget, retrieve=False)
+        compared += [Comparison(str(budget), ours, (variant,)) for variant in (whole, pruned)]
+    _graft_claims(plan, "Graft", compared)
 
 
-def _graft_claims(plan: Plan, name: str, ours: str, variants: Sequence[str]) -> None:
+def _graft_claims(plan: Plan, name: str, compared: Sequence[Comparison]) -> None:
     figures: tuple[Figure, ...] = ("tokens_per_round", "tokens_per_second")
     for figure in figures:
-        each = [Comparison("", ours, (variant,)) for variant in variants]
-        plan.claim(f"{name} is above itself without pruning and without retrieval", figure, each)
+        plan.claim(f"{name} is above itself without pruning and without retrieval", figure, compared)
 
 
 def _dynatree_over_fixed(plan: Plan) -> None:

@@ -133,6 +133,7 @@ def test_the_plans_hold_the_claims_of_each_kind(tmp_path: Path) -> None:
     stepwise = plan_for(blurred_llama(target, tmp_path), (4, 32), CATEGORIES)
     assert [claim.text.split()[0] for claim in stepwise.claims] == ["a", "DynaTree", "Graft", "Graft"]
     assert len(stepwise.claims[1].comparisons[0].others) == 12
+    assert [each.ours for each in stepwise.claims[2].comparisons[::2]] == ["graft 4", "graft 32", "graft 60"]
     assert most_nodes(stepwise) == 256
     for drafter, how in ((PromptLookup(VOCAB), How.REPLAYED), (TransitionMatrix(VOCAB), How.DECODED)):
         plan = plan_for(drafter, (4, 32), CATEGORIES)
