@@ -107,10 +107,11 @@ def test_a_click_selects_a_node_and_fills_the_panel(browser, replay):
 
 def test_the_slider_the_strip_and_the_text_go_to_their_round(browser, replay):
     page, _ = opened(browser, replay)
-    box = page.locator("[data-part=slider]").bounding_box()
-    page.mouse.click(box["x"] + 3, box["y"] + box["height"] / 2)
+    slider = page.locator("[data-part=slider]")
+    page.wait_for_function("() => canopy.explore.strip.drawn")  # the slider has its width from then on
+    slider.click(position={"x": 3, "y": 5})  # waits until nothing moves it any more
     assert page.evaluate(ROUND) == 0
-    page.mouse.click(box["x"] + box["width"] - 3, box["y"] + 5)
+    slider.click(position={"x": slider.bounding_box()["width"] - 3, "y": 5})
     assert page.evaluate(ROUND) == page.evaluate("() => canopy.explore.log.rounds.length - 1")
     page.locator("[data-part=output] [data-round='1']").first.click()
     assert page.evaluate(ROUND) == 1
