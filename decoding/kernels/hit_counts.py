@@ -91,9 +91,7 @@ def _was_asked(heard: Heard, depth: int) -> bool:
 
 @compiled
 def _candidates(heard: Heard, depth: int) -> int:
-    """How many candidates are known below an accepted node; none beyond the drafted positions."""
-    if depth >= len(heard.token):
-        return 0
+    """How many candidates are known below an accepted node, within the drafted positions."""
     return heard.token.shape[1] if _own_line(heard, depth) < 0 else heard.believed.shape[1]
 
 
